@@ -1,0 +1,35 @@
+# Everything sets itself up: on a fresh machine `make demo` or `make test` is the first and only command.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?= -n auto
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test test-slow check clean
+
+demo: $(INSTALLED)  ## build swish, check its gradient, run it beside torch's
+	$(BIN)/gradgen build formulas/swish.py
+	$(BIN)/python examples/demo.py
+
+test: $(INSTALLED)  ## the everyday suite
+	$(BIN)/pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(INSTALLED)  ## what takes long or needs the network
+	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+
+check: $(INSTALLED)  ## format, lint, types, drift of generated/
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/gradgen check
+
+clean:  ## the environment and all caches; nothing that git keeps
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Done once, and again when what is to be installed changed; an install that failed leaves no stamp.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

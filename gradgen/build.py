@@ -1,0 +1,382 @@
+"""What a build has to do, and doing it: which files are stale and why, generating them, writing them safely.
+
+Finding out needs the stamps alone and imports neither SymPy nor Jinja2; the generator is imported when a file turns
+out to be stale. A mistake in one spec does not stop the others: it becomes a `Failed` among the results.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import secrets
+import signal
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import TypeAlias
+
+from gradgen import stamp
+from gradgen.errors import GradgenError
+from gradgen.stamp import Drift
+
+# What the modules of an output folder share, in the order in which it is written: before the modules that import it.
+SHARED = ("__init__.py", "_runtime.py")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file that a build writes.
+
+    Attributes:
+        path: where it is written.
+        spec: the spec file that it is made from; None for what all modules share.
+        source: the digests of what it is made from.
+        existing: the text on disk; None when there is none.
+        drift: why it is stale; () when it is fresh.
+    """
+
+    path: Path
+    spec: Path | None
+    source: stamp.Source
+    existing: str | None
+    drift: tuple[Drift, ...]
+
+    @property
+    def origin(self) -> Path:
+        """The file to name when generating fails."""
+        return self.spec or self.path
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one call of the command is about.
+
+    Attributes:
+        stale: the files to generate.
+        fresh: the files to leave alone.
+        orphans: generated files in the output folder whose spec is gone.
+        problems: the user's mistakes that were met on the way; they concern no other file.
+        templates: the folder of the templates.
+    """
+
+    stale: tuple[Target, ...]
+    fresh: tuple[Target, ...]
+    orphans: tuple[Path, ...]
+    problems: tuple[GradgenError, ...]
+    templates: Path
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The whole text of a target, stamp included, and how long it took."""
+
+    target: Target
+    text: str
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is not the one on disk."""
+        return self.text != self.target.existing
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a target could not be generated, in a form that crosses the border between processes.
+
+    Attributes:
+        target: the file that was to be written.
+        message: what to tell the user.
+        traceback: what to tell somebody who asks for it.
+        is_bug: whether gradgen is to blame, and not the spec.
+    """
+
+    target: Target
+    message: str
+    traceback: str
+    is_bug: bool
+
+
+Result: TypeAlias = Generated | Failed
+
+
+def templates_dir() -> Path:
+    """The folder of the templates that come with gradgen: inside an installed package, beside it in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+def make_survey(paths: Sequence[Path], out: Path, templates: Path | None = None, *, force: bool = False) -> Survey:
+    """Find the spec files, and which of the files that they give are stale.
+
+    Args:
+        paths: spec files, and folders of them.
+        out: the folder of the generated files.
+        templates: the folder of the templates; None for those that come with gradgen.
+        force: whether to take every file for stale.
+
+    Raises:
+        GradgenError: nothing at all can be built, because of `out` or `templates`.
+    """
+    templates = templates or templates_dir()
+    if not templates.is_dir():
+        raise GradgenError("no such folder of templates", file=templates)
+    if out.exists() and not out.is_dir():
+        raise GradgenError("the output folder is a file", file=out, hint="Name another folder with -o DIR.")
+
+    specs, problems = _find_specs(paths)
+    # Only folders tell all the specs there are; and a spec that was not found is no proof that it is gone.
+    complete = all(path.is_dir() for path in paths) and not problems
+    targets, obstacles = _find_targets(specs, out, stamp.generator_digest(templates)) if specs else ([], [])
+    return Survey(
+        stale=tuple(target for target in targets if target.drift or force),
+        fresh=tuple(target for target in targets if not (target.drift or force)),
+        orphans=tuple(_find_orphans(out, specs)) if complete else (),
+        problems=(*problems, *obstacles),
+        templates=templates,
+    )
+
+
+def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
+    """Generate what is stale, in the order of the survey, writing nothing.
+
+    Args:
+        survey: what to do.
+        jobs: how many processes may work at once; None for as many as there are processors.
+
+    Raises:
+        GradgenError: a working process died.
+    """
+    workers = min(jobs or _processors(), sum(target.spec is not None for target in survey.stale))
+    if workers <= 1:
+        yield from map(_attempt, survey.stale, repeat(survey.templates))
+    else:
+        yield from _generate_in_parallel(survey, workers)
+
+
+def build(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
+    """Generate what is stale and write it, each file as soon as its turn has come.
+
+    Args and raises as `regenerate`; also raises GradgenError when a file cannot be written.
+    """
+    for result in regenerate(survey, jobs):
+        if isinstance(result, Generated) and result.changed:
+            write(result.target.path, result.text)
+        yield result
+
+
+def write(path: Path, text: str) -> None:
+    """Replace the file in one step, or leave it as it was: a reader never sees half of it, nor does a full disk.
+
+    Raises:
+        GradgenError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise GradgenError(f"cannot write this file: {error.strerror}", file=path) from error
+    finally:
+        with suppress(OSError):  # after success there is nothing to remove
+            temporary.unlink()
+
+
+def remove_orphan(path: Path) -> bool:
+    """Remove a generated file whose spec is gone, unless somebody edited it; tell whether it was removed.
+
+    Raises:
+        GradgenError: it cannot be removed.
+    """
+    if not stamp.is_intact(_read(path)):
+        return False
+    try:
+        path.unlink()
+    except OSError as error:
+        raise GradgenError(f"cannot remove this file: {error.strerror}", file=path) from error
+    return True
+
+
+@contextmanager
+def _collected(problems: list[GradgenError]) -> Iterator[None]:
+    """Put a mistake on the list, and go on after it."""
+    try:
+        yield
+    except GradgenError as problem:
+        problems.append(problem)
+
+
+def _find_specs(paths: Iterable[Path]) -> tuple[list[Path], list[GradgenError]]:
+    """The spec files under the paths, each once, with the mistakes among them."""
+    specs: list[Path] = []
+    problems: list[GradgenError] = []
+    for path in paths:
+        with _collected(problems):
+            specs += _expand(path)
+    by_name: dict[str, Path] = {}
+    for spec in specs:
+        with _collected(problems):
+            _check_name(spec)
+            _check_unique(spec, by_name)
+            by_name.setdefault(spec.stem, spec)
+    return list(by_name.values()), problems
+
+
+def _expand(path: Path) -> list[Path]:
+    """A spec file as itself, a folder as the spec files in it."""
+    if path.is_dir():
+        specs = sorted(file for file in path.glob("*.py") if file.is_file() and not file.name.startswith(("_", ".")))
+        if not specs:
+            raise GradgenError("no spec file in this folder", file=path, hint="A spec file is a Python file, NAME.py.")
+        return specs
+    if not path.exists():
+        raise GradgenError("no such file or folder", file=path, hint="Name spec files, or folders that hold them.")
+    if path.suffix != ".py":
+        raise GradgenError("not a spec file", file=path, hint="A spec file is a Python file, NAME.py.")
+    return [path]
+
+
+def _check_name(spec: Path) -> None:
+    """Refuse a spec whose generated module could not be imported, or would replace a file that modules share."""
+    name = spec.stem
+    if f"{name}.py" in SHARED:
+        raise GradgenError(f"the name {name!r} is taken by a file that the modules share", file=spec, hint=_RENAME)
+    if not name.isidentifier():
+        raise GradgenError(f"{name!r} is no Python identifier, so no module can have it", file=spec, hint=_RENAME)
+    if keyword.iskeyword(name):
+        raise GradgenError(f"{name!r} is a Python keyword, so no module can have it", file=spec, hint=_RENAME)
+
+
+def _check_unique(spec: Path, by_name: dict[str, Path]) -> None:
+    """Refuse a second spec of one name; the same file named twice is none."""
+    other = by_name.get(spec.stem, spec)
+    if not other.samefile(spec):
+        problem = f"two specs would give one module {spec.stem!r}, this one and {other}"
+        raise GradgenError(problem, file=spec, hint="Rename one, or build them into two folders.")
+
+
+_RENAME = "Rename the spec file."
+
+
+def _find_targets(specs: Iterable[Path], out: Path, generator: str) -> tuple[list[Target], list[GradgenError]]:
+    """What the specs give, after what their modules share, with the mistakes that were met."""
+    wanted: list[tuple[Path, Path | None]] = [(out / name, None) for name in SHARED if not _is_users_init(out / name)]
+    wanted += [(out / spec.name, spec) for spec in specs]
+    targets: list[Target] = []
+    problems: list[GradgenError] = []
+    for path, spec in wanted:
+        with _collected(problems):
+            targets.append(_examine(path, spec, generator))
+    return targets, problems
+
+
+def _is_users_init(path: Path) -> bool:
+    """Whether this is an `__init__.py` of the user's own, which does as well as the generated one and stays."""
+    return path.name == "__init__.py" and path.exists() and not stamp.is_stamped(_read(path))
+
+
+def _examine(path: Path, spec: Path | None, generator: str) -> Target:
+    """Compare the stamp of the file, where there is one, with what it is made from."""
+    source = stamp.Source(generator, spec.name, stamp.digest(_read_bytes(spec))) if spec else stamp.Source(generator)
+    if not path.exists():
+        return Target(path, spec, source, None, (Drift.MISSING,))
+    existing = _read(path)
+    if not stamp.is_stamped(existing):
+        hint = "gradgen never overwrites a file that it did not write: move it away, or choose another folder with -o."
+        raise GradgenError("this file is in the way of a generated one", file=path, hint=hint)
+    return Target(path, spec, source, existing, source.drift(existing))
+
+
+def _find_orphans(out: Path, specs: Iterable[Path]) -> Iterator[Path]:
+    """The generated modules in the output folder that no spec gives."""
+    names = {spec.name for spec in specs}
+    for path in sorted(out.glob("*.py")):
+        known = path.name in names or path.name.startswith(("_", "."))
+        if not known and path.is_file() and stamp.is_stamped(_read(path)):
+            yield path
+
+
+def _read(path: Path) -> str:
+    """The text of a file that may be anything; what is no UTF-8 is no text of gradgen's and need not survive."""
+    return _read_bytes(path).decode("utf-8", errors="replace").replace("\r\n", "\n")
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise GradgenError(f"cannot read this file: {error.strerror}", file=path) from error
+
+
+def _attempt(target: Target, templates: Path) -> Generated | Failed:
+    """Generate one file; whatever goes wrong becomes a result, so that the other files are not stopped."""
+    try:
+        import gradgen.generate  # noqa: F401 - loads SymPy and Jinja2, which is not this file's time
+
+        started = time.perf_counter()
+        text = target.source.stamp(_body(target, templates))
+        return Generated(target, text, time.perf_counter() - started)
+    except GradgenError as error:
+        return Failed(target, str(error.located(target.origin)), traceback.format_exc(), is_bug=False)
+    except Exception as error:
+        message = f"{target.origin}: this is a bug in gradgen, not in the spec ({_one_line(error)})"
+        return Failed(target, message, traceback.format_exc(), is_bug=True)
+
+
+def _body(target: Target, templates: Path) -> str:
+    """The text of the target below the stamp."""
+    from gradgen import generate
+
+    if target.spec is None:
+        return generate.shared(templates)[target.path.name]
+    return generate.module(target.spec, templates)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _generate_in_parallel(survey: Survey, workers: int) -> Iterator[Result]:
+    """The results of `_attempt` for every stale target, in order, from several processes."""
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_die_of_interrupt) as pool:
+        with _interrupts_ignored():
+            results = pool.map(_attempt, survey.stale, repeat(survey.templates))
+        try:
+            yield from results
+        except BrokenProcessPool as error:
+            problem = "a working process died; it was killed, or the machine is out of memory"
+            raise GradgenError(problem, hint="Try again with --jobs 1.") from error
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Start processes that Ctrl-C does not hit before they know what to do about it: they inherit being deaf."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _die_of_interrupt() -> None:
+    """Let Ctrl-C end a working process at once and without a traceback; the parent says what is to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

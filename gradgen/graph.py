@@ -1,0 +1,305 @@
+"""A formula as a directed acyclic graph in which equal subexpressions are one node.
+
+Nodes are hash-consed by their `Graph`, so that identity is equality. The constructors (`add`, `mul`, `power`, `where`,
+`apply`) fold constants exactly and drop neutral elements; anything cleverer is a rule of `rewrite`.
+
+A difference is a sum with a factor of -1, a quotient a product with a power of -1, as in SymPy: fewer shapes to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+import sympy
+from sympy import Expr, Float, Integer, Rational
+
+Operand = Union["Node", Expr, int]
+
+ZERO, ONE, MINUS_ONE, HALF = Integer(0), Integer(1), Integer(-1), Rational(1, 2)
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp", "and", "or", "eq", "ne"})
+RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
+CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
+ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign"})
+EVEN = frozenset({"cosh", "cos", "abs", "sech", "logistic_density"})
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation of a graph: `op` names a primitive, or is "input", "const", "flag" (a bool) or "given".
+
+    Attributes:
+        graph: the graph that holds the node.
+        op: the primitive's name.
+        args: the operands.
+        value: an input's name, or a constant's exact SymPy value.
+    """
+
+    graph: Graph
+    op: str
+    args: tuple[Node, ...]
+    value: str | Expr | None
+    serial: int
+
+    def __repr__(self) -> str:
+        return str(self.value) if not self.args else f"{self.op}({', '.join(map(repr, self.args))})"
+
+    @property
+    def number(self) -> Expr | None:
+        """The exact value of a constant, None for anything else."""
+        return self.value if self.op == "const" else None  # type: ignore[return-value]
+
+    def is_number(self, value: Expr | int) -> bool:
+        """Whether this is the constant `value`."""
+        return self.op == "const" and self.value == value
+
+    def __add__(self, other: Operand) -> Node:
+        return self.graph.add(self, self.graph.node(other))
+
+    def __radd__(self, other: Operand) -> Node:
+        return self.graph.add(self.graph.node(other), self)
+
+    def __sub__(self, other: Operand) -> Node:
+        return self.graph.add(self, -self.graph.node(other))
+
+    def __rsub__(self, other: Operand) -> Node:
+        return self.graph.add(self.graph.node(other), -self)
+
+    def __mul__(self, other: Operand) -> Node:
+        return self.graph.mul(self, self.graph.node(other))
+
+    def __rmul__(self, other: Operand) -> Node:
+        return self.graph.mul(self.graph.node(other), self)
+
+    def __truediv__(self, other: Operand) -> Node:
+        return self.graph.mul(self, self.graph.node(other) ** MINUS_ONE)
+
+    def __rtruediv__(self, other: Operand) -> Node:
+        return self.graph.mul(self.graph.node(other), self**MINUS_ONE)
+
+    def __pow__(self, other: Operand) -> Node:
+        return self.graph.power(self, self.graph.node(other))
+
+    def __neg__(self) -> Node:
+        return self.graph.mul(self.graph.node(MINUS_ONE), self)
+
+
+class Graph:
+    """The nodes of one op, each there once.
+
+    Args:
+        hyper: the names of the inputs that are passed by value; for a kink they count as constants.
+    """
+
+    def __init__(self, hyper: Iterable[str] = ()) -> None:
+        self.hyper = frozenset(hyper)
+        self._nodes: dict[object, Node] = {}
+
+    def _intern(self, op: str, args: tuple[Node, ...], value: str | Expr | None = None) -> Node:
+        order = sorted(arg.serial for arg in args) if op in COMMUTATIVE else [arg.serial for arg in args]
+        key = (op, tuple(order), value)
+        if key not in self._nodes:
+            self._nodes[key] = Node(self, op, args, value, len(self._nodes))
+        return self._nodes[key]
+
+    # Leaves
+
+    def input(self, name: str) -> Node:
+        """A tensor input or a hyper-parameter."""
+        return self._intern("input", (), name)
+
+    def flag(self, name: str) -> Node:
+        """A bool hyper-parameter, a condition."""
+        return self._intern("flag", (), name)
+
+    def given(self, name: str) -> Node:
+        """The condition that the optional tensor `name` is there."""
+        return self._intern("given", (), name)
+
+    def true(self) -> Node:
+        """The condition that always holds."""
+        return self._intern("true", ())
+
+    def const(self, value: Expr | int) -> Node:
+        """An exact number. A float stands for the decimal that was typed."""
+        value = sympy.sympify(value)
+        if isinstance(value, Float):
+            value = Rational(repr(float(value)))
+        return self._intern("const", (), value)
+
+    def node(self, value: Operand) -> Node:
+        """`value` as a node of this graph."""
+        return value if isinstance(value, Node) else self.const(value)
+
+    # Arithmetic
+
+    def add(self, a: Node, b: Node) -> Node:
+        if a.number is not None and b.number is not None:
+            return self.const(a.number + b.number)
+        if a.is_number(0):
+            return b
+        if b.is_number(0):
+            return a
+        (m, u), (n, v) = coefficient(a), coefficient(b)
+        if u is v and u is not None:
+            return self.mul(self.const(m + n), u)
+        return self._select_sum(a, b) or self._intern("add", (a, b))
+
+    def _select_sum(self, a: Node, b: Node) -> Node | None:
+        """where(c, u, 0) + where(c, 0, v) is where(c, u, v): the two halves of a branch's derivative meet again."""
+        if a.op == b.op == "where" and a.args[0] is b.args[0]:
+            (_, p, q), (_, r, s) = a.args, b.args
+            if (p.is_number(0) or r.is_number(0)) and (q.is_number(0) or s.is_number(0)):
+                return self.where(a.args[0], self.add(p, r), self.add(q, s))
+        return None
+
+    def mul(self, a: Node, b: Node) -> Node:
+        if b.number is not None:
+            a, b = b, a
+        if a.number is not None:
+            if b.number is not None:
+                return self.const(a.number * b.number)
+            if a.is_number(0):
+                return a
+            if a.is_number(1):
+                return b
+            inner, rest = coefficient(b)
+            if inner != 1 and rest is not None:
+                return self.mul(self.const(a.number * inner), rest)
+            return self._select_product(b, a) or self._intern("mul", (a, b))
+        (m, u), (n, v) = coefficient(a), coefficient(b)
+        if (m != 1 or n != 1) and u is not None and v is not None:
+            return self.mul(self.const(m * n), self.mul(u, v))
+        if a is b:
+            return self.power(a, self.const(2))
+        return self._select_product(a, b) or self._select_product(b, a) or self._intern("mul", (a, b))
+
+    def _select_product(self, select: Node, factor: Node) -> Node | None:
+        """Move a factor into the branches of a selection that has a zero, so that the zero meets no infinity."""
+        if select.op == "where" and has_zero_branch(select):
+            condition, p, q = select.args
+            return self.where(condition, self.mul(p, factor), self.mul(q, factor))
+        if select.op == "add" and all(has_zero_branch(term) for term in select.args):
+            return self.add(self.mul(select.args[0], factor), self.mul(select.args[1], factor))
+        return None
+
+    def power(self, base: Node, exponent: Node) -> Node:
+        if exponent.is_number(0):
+            return self.const(1)
+        if exponent.is_number(1) or base.is_number(1):
+            return base
+        if base.number is not None and exponent.number is not None:
+            return self.const(base.number**exponent.number)
+        if base.is_number(sympy.E):
+            return self.apply("exp", exponent)
+        if base.op == "pow" and base.args[1].number is not None and exponent.number is not None:
+            inner, outer = base.args[1].number, exponent.number
+            if outer.is_integer:
+                return self.power(base.args[0], self.const(inner * outer))
+            if _even(inner):
+                return self.power(self.apply("abs", base.args[0]), self.const(inner * outer))
+        if base.op == "abs" and exponent.number is not None and _even(exponent.number):
+            base = base.args[0]
+        inner, rest = coefficient(base)
+        if exponent.number is not None and exponent.number.is_integer and inner != 1 and rest is not None:
+            return self.mul(self.const(inner**exponent.number), self.power(rest, exponent))
+        return self._intern("pow", (base, exponent))
+
+    # Selection and everything else
+
+    def where(self, condition: Node, p: Node, q: Node) -> Node:
+        """`p` where the condition holds, else `q`."""
+        if condition.op == "true" or p is q:
+            return p
+        if condition.op == "not":
+            return self.where(condition.args[0], q, p)
+        if condition.op == "ne":
+            return self.where(self.apply("eq", *condition.args), q, p)
+        if p.op == "where" and p.args[2] is q and q.is_number(0):
+            return self.where(self.apply("and", condition, p.args[0]), p.args[1], q)
+        return self._intern("where", (condition, p, q))
+
+    def apply(self, op: str, *args: Operand) -> Node:
+        """The primitive `op` of the operands, in its canonical form."""
+        nodes = tuple(self.node(arg) for arg in args)
+        if op in _ARITHMETIC:
+            return _ARITHMETIC[op](self, *nodes)
+        if len(nodes) == 1 and (op in ODD or op in EVEN):
+            m, u = coefficient(nodes[0])
+            if u is not None and m.is_negative:
+                inner = self.apply(op, -nodes[0])
+                return -inner if op in ODD else inner
+        if op == "not" and nodes[0].op == "not":
+            return nodes[0].args[0]
+        if op in ("and", "or"):
+            return self._connective(op, nodes)
+        return self._intern(op, nodes)
+
+    def _connective(self, op: str, nodes: tuple[Node, ...]) -> Node:
+        a, b = nodes
+        if a is b:
+            return a
+        if "true" in (a.op, b.op):
+            truth, other = (a, b) if a.op == "true" else (b, a)
+            return other if op == "and" else truth
+        return self._intern(op, nodes)
+
+
+_ARITHMETIC: dict[str, Callable[..., Node]] = {
+    "add": Graph.add,
+    "mul": Graph.mul,
+    "pow": Graph.power,
+    "where": Graph.where,
+}
+
+
+def _even(value: Expr) -> bool:
+    return bool(value.is_integer and (value / 2).is_integer)
+
+
+def coefficient(node: Node) -> tuple[Expr, Node | None]:
+    """The numeric factor of a node and the rest: 2*x gives (2, x); a constant gives (its value, None)."""
+    if node.number is not None:
+        return node.number, None
+    if node.op == "mul" and node.args[0].number is not None:
+        return node.args[0].number, node.args[1]
+    return ONE, node
+
+
+def has_zero_branch(node: Node) -> bool:
+    """Whether the node is a selection one of whose branches is the constant 0."""
+    return node.op == "where" and any(arg.is_number(0) or has_zero_branch(arg) for arg in node.args[1:])
+
+
+def topological(roots: Iterable[Node], stop: Collection[Node] = ()) -> list[Node]:
+    """Every node below `roots`, operands before what uses them; does not descend below the nodes in `stop`."""
+    done: dict[Node, None] = {}
+    stack: list[tuple[Node, Iterator[Node]]] = []
+
+    def push(node: Node) -> None:
+        stack.append((node, iter(() if node in stop else node.args)))
+
+    seen: set[Node] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        push(root)
+        while stack:
+            node, rest = stack[-1]
+            for arg in rest:
+                if arg not in seen:
+                    seen.add(arg)
+                    push(arg)
+                    break
+            else:
+                done[node] = None
+                stack.pop()
+    return list(done)
+
+
+def inputs_of(roots: Iterable[Node]) -> list[str]:
+    """The names of the inputs below `roots`, in the order of their creation."""
+    found = [node for node in topological(roots) if node.op in ("input", "flag")]
+    return [str(node.value) for node in sorted(found, key=lambda node: node.serial)]

@@ -1,0 +1,175 @@
+"""The last passes over a graph: products that are 0 times infinity, and NaN through a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import sympy
+
+from gradgen.graph import Graph, Node, topological
+from gradgen.primitives import PRIMITIVES
+from gradgen.rewrite import Factor, factors
+
+
+def limits(roots: Sequence[Node]) -> list[Node]:
+    """The roots with vanishing products and NaN made right; the results are for printing, no rule fits them."""
+    facts = _Facts()
+    return _propagate_nan(_damp_products(roots, facts), facts)
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """What is known of a node for large inputs.
+
+    Attributes:
+        tensors: the tensor inputs it depends on.
+        nan: those of them whose NaN surely shows in it.
+        vanishes: it tends to 0 exponentially on some side.
+        explodes: it grows exponentially on some side.
+        grows: it grows as a power.
+        powerlike: it grows at most as a power.
+    """
+
+    tensors: frozenset[str] = frozenset()
+    nan: frozenset[str] = frozenset()
+    vanishes: bool = False
+    explodes: bool = False
+    grows: bool = False
+    powerlike: bool = True
+
+
+class _Facts:
+    """The facts about nodes, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, _Fact] = {}
+
+    def __call__(self, node: Node) -> _Fact:
+        for below in topological([node], stop=self._known.keys()):
+            if below not in self._known:
+                self._known[below] = _fact(below, [self._known[arg] for arg in below.args])
+        return self._known[node]
+
+
+def _fact(node: Node, args: list[_Fact]) -> _Fact:
+    if node.op == "input":
+        name = frozenset({str(node.value)} - node.graph.hyper)
+        return _Fact(tensors=name, nan=name, grows=bool(name))
+    growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
+    powerlike = "bounded" in growth or ("explodes" not in growth and all(arg.powerlike for arg in args))
+    return _Fact(
+        tensors=frozenset().union(*(arg.tensors for arg in args)),
+        nan=_nan(node, args),
+        vanishes=_vanishes(node, args, growth),
+        explodes=_explodes(node, args, growth),
+        grows=powerlike and _grows(node, args),
+        powerlike=powerlike and (node.op != "pow" or node.args[1].number is not None),
+    )
+
+
+def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
+    if node.op == "mul":
+        return any(arg.vanishes for arg in args) and all(arg.vanishes or arg.powerlike for arg in args)
+    if node.op == "add":
+        return all(arg.vanishes for arg in args)
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
+    if node.op == "damp":
+        return True
+    return ("vanishes" in growth and args[0].grows) or ("keeps zero" in growth and args[0].vanishes)
+
+
+def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
+    if node.op in ("add", "mul"):
+        return any(arg.explodes for arg in args) and not (node.op == "mul" and any(arg.vanishes for arg in args))
+    return "explodes" in growth and args[0].grows
+
+
+def _grows(node: Node, args: list[_Fact]) -> bool:
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is not None and bool(exponent.is_positive) and args[0].grows
+    growing = ("add", "mul", "hypot", "maximum", "minimum", "abs", "softplus")
+    return node.op in growing and any(arg.grows for arg in args)
+
+
+def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
+    if node.op == "where":  # as `_propagate_nan` leaves it
+        condition, p, q = args
+        return condition.tensors | (p.nan if node.args[2].is_number(sympy.nan) else p.nan & q.nan)
+    if node.op in ("damp", "unit"):
+        return args[0 if node.op == "damp" else 1].nan
+    return frozenset().union(*(arg.nan for arg in args))
+
+
+# A factor that vanishes exponentially wins against one that grows as a power, at infinity and where either overflows.
+
+
+_LONGEST = 16  # factors of a product that are looked at together, through shared products as well
+
+
+def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
+    new: dict[Node, Node] = {}
+    for node in topological(roots):
+        damped = _damped(node, new, facts) if node.op == "mul" else None
+        new[node] = damped or _rebuilt(node, new)
+    return [new[root] for root in roots]
+
+
+def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
+    """A product with its growing factors bound to the vanishing ones; None if it has not both."""
+    number, found = factors(node)
+    if len(found) > _LONGEST:
+        return None
+    found = [(new[base], exponent) for base, exponent in found]
+    vanishing = [factor for factor in found if facts(factor[0] ** factor[1]).vanishes]
+    along = frozenset().union(*(facts(base).tensors for base, _ in vanishing))
+    growing = [f for f in found if f not in vanishing and facts(f[0] ** f[1]).grows and facts(f[0]).tensors <= along]
+    if not vanishing or not growing:
+        return None
+    rest = [factor for factor in found if factor not in vanishing and factor not in growing]
+    graph = node.graph
+    bound = graph.apply("damp", _product(graph, vanishing), _product(graph, growing))
+    return number * graph.mul(_product(graph, rest), bound)
+
+
+def _product(graph: Graph, found: Iterable[Factor]) -> Node:
+    return reduce(graph.mul, (base**exponent for base, exponent in found), graph.const(1))
+
+
+def _rebuilt(node: Node, new: dict[Node, Node]) -> Node:
+    args = [new[arg] for arg in node.args]
+    same = all(a is b for a, b in zip(args, node.args, strict=True))
+    return node if same else node.graph.apply(node.op, *args)
+
+
+# A comparison with NaN is false, and the branch it falls to may not see the NaN.
+
+
+def _propagate_nan(roots: Sequence[Node], facts: _Facts) -> list[Node]:
+    new: dict[Node, Node] = {}
+    for node in topological(roots):
+        changed = _rebuilt(node, new)
+        new[node] = _guarded(changed, facts) if changed.op == "where" else changed
+    return [new[root] for root in roots]
+
+
+_COMPLEMENT = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt"}
+
+
+def _guarded(node: Node, facts: _Facts) -> Node:
+    """A selection that is NaN where what it compares is NaN."""
+    graph = node.graph
+    condition, p, q = node.args
+    unseen = facts(condition).tensors - facts(q).nan
+    if not unseen or q.is_number(sympy.nan):
+        return node
+    if condition.op in _COMPLEMENT:
+        ordered = graph.apply(_COMPLEMENT[condition.op], *condition.args)
+    else:
+        inputs = sorted(map(graph.input, unseen), key=lambda input: input.serial)
+        ordered = reduce(lambda a, b: graph.apply("and", a, b), (graph.apply("eq", v, v) for v in inputs))
+    return graph.where(condition, p, graph.where(ordered, q, graph.const(sympy.nan)))

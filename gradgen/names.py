@@ -1,0 +1,103 @@
+"""Names for generated code: valid in Python, C and CUDA, the user's own where there is one."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable
+
+from sympy import Integer, Rational
+
+from gradgen.graph import Node
+from gradgen.primitives import PRIMITIVES
+
+_C_WORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
+    class delete new operator private protected public template this throw try catch typename using namespace virtual
+    friend explicit export mutable and or not xor bool true false nullptr constexpr alignas alignof thread_local
+    real half complex imaginary errno stdin stdout stderr linux unix i n
+    threadIdx blockIdx blockDim gridDim warpSize
+""".split()
+_PYTHON_NAMES = ["torch", "rt", "wanted", "math", "None", "True", "False"]
+RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
+
+_SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min"}
+_NOUNS = {"add": "sum", "mul": "product", "pow": "power", "where": "branch", "damp": "product", "unit": "direction"}
+
+
+class Namer:
+    """Hands out names, each once.
+
+    Args:
+        taken: names that exist already.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._local: dict[str, str] = {}
+
+    def copy(self) -> Namer:
+        """A namer for a scope of its own that knows the same names."""
+        copy = Namer(self._taken)
+        copy._local = dict(self._local)
+        return copy
+
+    def fresh(self, name: str) -> str:
+        """A new name like `name`."""
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def again(self, name: str) -> str:
+        """A name that was handed out before and means the same thing here."""
+        return name
+
+    def local(self, name: str) -> str:
+        """The spelling of a name in kernels, where some words mean something."""
+        if name not in self._local:
+            # An upper-case name may be a macro of some C header (I is).
+            clash = name in RESERVED or name.startswith(("gg_", "_", "has_")) or name == "I" or name[1:].isupper()
+            spelled = f"{name.lstrip('_')}_" if clash else name
+            while spelled in self._local.values() or (spelled != name and spelled in self._taken):
+                spelled += "_"
+            self._local[name] = spelled
+            self._taken.add(spelled)
+        return self._local[name]
+
+    def describe(self, node: Node, names: dict[Node, str]) -> str:
+        """A name that says what a node is: sigmoid_x, x_squared, product1."""
+        words = [names.get(arg) for arg in node.args]
+        described = _power_name(node, names) if node.op == "pow" else None
+        op = _SHORT.get(node.op, node.op)
+        if described is None and node.op == "mul" and all(words) and not any("_" in str(word) for word in words):
+            described = "_".join(map(str, words))
+        if described is None and node.op not in _NOUNS and len(words) == 1:
+            described = f"{op}_{_argument_name(node.args[0], names)}" if _argument_name(node.args[0], names) else None
+        if described is not None and described not in self._taken and described not in RESERVED:
+            return self.local(described)
+        weighted = node.op == "where" and node.args[0].op in ("given", "and")
+        return self.local(self._numbered("term" if weighted else _NOUNS.get(node.op, op)))
+
+    def _numbered(self, noun: str) -> str:
+        number = 1
+        while f"{noun}{number}" in self._taken or f"{noun}{number}" in RESERVED:
+            number += 1
+        return f"{noun}{number}"
+
+
+def _argument_name(node: Node, names: dict[Node, str]) -> str | None:
+    if node in names:
+        return names[node]
+    if node.op == "mul" and node.args[0].is_number(-1) and node.args[1] in names:
+        return f"neg_{names[node.args[1]]}"
+    return None
+
+
+def _power_name(node: Node, names: dict[Node, str]) -> str | None:
+    base, exponent = node.args
+    if base not in names:
+        return None
+    forms = {Integer(2): "{}_squared", Integer(3): "{}_cubed", Rational(1, 2): "sqrt_{}", Integer(-1): "inv_{}"}
+    form = forms.get(exponent.number) if exponent.number is not None else None
+    return form.format(names[base]) if form else None

@@ -1,0 +1,391 @@
+"""From a formula to what is computed when: the forward, the backward and the double backward as kernels, what is saved
+between them, and which intermediate results have names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from sympy import Expr
+
+from gradgen.differentiate import gradient
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, topological
+from gradgen.limits import limits
+from gradgen.load import Formula, Parameter
+from gradgen.names import Namer
+from gradgen.rewrite import rewrite
+from gradgen.share import share
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A named intermediate result.
+
+    Attributes:
+        name: its name.
+        node: what it is.
+        wanted: the results that read it, as positions.
+        given: sets of optional tensors; it is read if all of some set are there. Empty if it is read anyway.
+    """
+
+    name: str
+    node: Node
+    wanted: tuple[int, ...]
+    given: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fused computation.
+
+    Attributes:
+        tensors: names of the tensor inputs.
+        optional: those of them that may be missing and have a condition that says so.
+        scalars: the hyper-parameters it reads.
+        results: name and node of each result.
+        statements: the named intermediate results, in order.
+        names: the name of every node that has one: inputs, statements.
+    """
+
+    tensors: tuple[str, ...]
+    optional: tuple[str, ...]
+    scalars: tuple[Parameter, ...]
+    results: tuple[tuple[str, Node], ...]
+    statements: tuple[Statement, ...]
+    names: dict[Node, str]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A tensor kept for backward.
+
+    Attributes:
+        name: its name in the backward.
+        source: the input's or the output's own name.
+        is_output: whether it is an output.
+        readers: the differentiable inputs, as positions among them, whose gradient reads it.
+    """
+
+    name: str
+    source: str
+    is_output: bool
+    readers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Everything about an op that the templates print.
+
+    Attributes:
+        formula: what the user wrote.
+        outputs: names of the outputs.
+        differentiable: names of the inputs with a gradient.
+        grads: names of the incoming gradients, one an output.
+        saved: what is kept for backward.
+        derivatives: for each differentiable input, for each output, the derivative.
+        forward, backward, double_backward: the kernels; without a differentiable input there is no backward.
+        double_outputs: for each result of the double backward, the name of the backward's input it is the gradient of.
+    """
+
+    formula: Formula
+    outputs: tuple[str, ...]
+    differentiable: tuple[str, ...]
+    grads: tuple[str, ...]
+    saved: tuple[Saved, ...]
+    forward: Kernel
+    backward: Kernel | None
+    double_backward: Kernel | None
+    double_incoming: tuple[str, ...] = ()
+    double_outputs: tuple[str, ...] = ()
+
+
+def plan(formula: Formula) -> Operation:
+    """Derive, rewrite and plan one op.
+
+    Raises:
+        GradgenError: for what is wrong with the formula.
+    """
+    return _Planner(formula).operation()
+
+
+@dataclass
+class _Planner:
+    formula: Formula
+    graph: Graph = field(init=False)
+    namer: Namer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = Graph(p.name for p in self.formula.scalars)
+        self.namer = Namer(p.name for p in self.formula.parameters)
+        convert = share(self.formula, self.graph)
+        raw = [convert(e) for e in self.formula.outputs]
+        known = set(topological(raw))
+        hints = [(name, convert(e)) for name, e in self.formula.names if self.is_hint(e)]
+        hints = [(name, node) for name, node in hints if node in known]
+        sound = rewrite([*raw, *(node for _, node in hints)])
+        self.values, named = sound[: len(raw)], sound[len(raw) :]
+        self.hints = {node: name for (name, _), node in zip(hints, named, strict=True)}
+        self.inputs = {p.name: self.graph.input(p.name) for p in self.formula.tensors}
+        self.differentiable = [p.name for p in self.formula.tensors if p.grad]
+        self.own = {
+            name: rewrite([convert(e) for e in derivatives]) for name, derivatives in self.formula.derivatives.items()
+        }
+
+    def is_hint(self, expression: Expr) -> bool:
+        """Whether a local variable names a part of this formula, not a leftover that gradgen may not even know."""
+        return bool(expression.args) and not expression.is_number
+
+    def operation(self) -> Operation:
+        outputs = self.output_names()
+        forward = self.kernel(self.values, outputs, list(self.inputs), [])
+        if not self.differentiable:
+            return Operation(self.formula, outputs, (), (), (), forward, None, None)
+        derivatives = self.derivatives()
+        saved, derivatives = self.choose_saved(derivatives, outputs)
+        grads = tuple(self.namer.fresh(f"grad_{name}") for name in outputs) if len(outputs) > 1 else (self.namer.fresh("grad"),)
+        saved_names = [s.name for s in saved]
+        terms = [[([g], d) for g, d in zip(grads, row, strict=True)] for row in derivatives]
+        optional = list(grads) if len(grads) > 1 else []
+        results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
+        backward = self.sums(terms, results, [*grads, *saved_names], optional)
+        double, incoming, of = self.double_backward(derivatives, grads, saved, results)
+        return Operation(
+            self.formula,
+            outputs,
+            tuple(self.differentiable),
+            grads,
+            saved,
+            forward,
+            backward,
+            double,
+            incoming,
+            of,
+        )
+
+    def output_names(self) -> tuple[str, ...]:
+        """One output is `out`; several have the user's own names where they have any."""
+        if len(self.values) == 1:
+            return (self.namer.fresh("out"),)
+        return tuple(
+            self.namer.fresh(self.hints.get(value, f"out{i}")) for i, value in enumerate(self.values, start=1)
+        )
+
+    # Derivatives and what they need
+
+    def derivatives(self) -> list[list[Node]]:
+        """For each differentiable input, the derivative of each output by it."""
+        wrt = [self.inputs[name] for name in self.differentiable]
+        columns = [gradient(value, wrt) for value in self.values]
+        rows = [[column[i] for column in columns] for i in range(len(wrt))]
+        rows = [self.own.get(name, row) for name, row in zip(self.differentiable, rows, strict=True)]
+        sound = iter(rewrite([node for row in rows for node in row]))
+        return [[next(sound) for _ in row] for row in rows]
+
+    def choose_saved(
+        self, derivatives: list[list[Node]], outputs: tuple[str, ...]
+    ) -> tuple[tuple[Saved, ...], list[list[Node]]]:
+        """The fewest tensors the derivatives can be had from: inputs alone, or with outputs in their place.
+
+        A derivative is had from an output where its sound form contains that very node; then the output stands for
+        an input of its own from here on.
+        """
+        stand_ins = {
+            value: self.graph.input(f"saved {name}") for value, name in zip(self.values, outputs, strict=True) if value.args
+        }
+        flat = [node for row in derivatives for node in row]
+        cut = _substitute(flat, stand_ins)
+        by_inputs, by_outputs = self.tensors_of(flat), self.tensors_of(cut)
+        outputs_only = all(name.startswith("saved ") for name in by_outputs)
+        if len(by_outputs) < len(by_inputs) or (outputs_only and len(by_outputs) == len(by_inputs)):
+            flat = cut
+        nodes = iter(flat)
+        derivatives = [[next(nodes) for _ in row] for row in derivatives]
+        readers = [self.tensors_of(row) for row in derivatives]
+        saved = []
+        for name in self.tensors_of(flat):
+            where = tuple(i for i, row in enumerate(readers) if name in row)
+            plain = name.removeprefix("saved ")
+            saved.append(Saved(name if name == plain else self.namer.again(plain), plain, name != plain, where))
+        renamed = {
+            self.graph.input(f"saved {s.source}"): self.graph.input(s.name) for s in saved if s.is_output
+        }
+        nodes = iter(_substitute(flat, renamed))
+        return tuple(saved), [[next(nodes) for _ in row] for row in derivatives]
+
+    def tensors_of(self, nodes: Iterable[Node]) -> list[str]:
+        return [name for name in inputs_of(nodes) if name not in self.graph.hyper and not self.is_flag(name)]
+
+    def is_flag(self, name: str) -> bool:
+        return any(p.name == name and p.kind == "bool" for p in self.formula.scalars)
+
+    def double_backward(
+        self, derivatives: list[list[Node]], grads: tuple[str, ...], saved: tuple[Saved, ...], results: list[str]
+    ) -> tuple[Kernel | None, tuple[str, ...], tuple[str, ...]]:
+        """The backward of the backward, which maps (grads, saved) to the gradients.
+
+        Its incoming gradients are those of the backward's results; it gives the gradients of `grads` and of what was
+        saved, except those that are zero.
+        """
+        incoming = tuple(self.namer.fresh(f"grad_{name}") for name in results)
+        wrt = [s for s in saved if s.is_output or s.source in self.differentiable]
+        nodes = [self.graph.input(s.name) for s in wrt]
+        by_grad: list[list[tuple[list[str], Node]]] = [
+            [([v], row[i]) for v, row in zip(incoming, derivatives, strict=True)] for i in range(len(grads))
+        ]
+        by_saved: list[list[tuple[list[str], Node]]] = [[] for _ in wrt]
+        for v, row in zip(incoming, derivatives, strict=True):
+            for g, derivative in zip(grads, row, strict=True):
+                for terms, second in zip(by_saved, rewrite(gradient(derivative, nodes)), strict=True):
+                    terms.append(([v, g], second))
+        targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
+        targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]
+        if not targets:
+            return None, incoming, ()
+        optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
+        names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
+        tensors = [*incoming, *grads, *(s.name for s in saved)]
+        return self.sums([terms for _, terms in targets], names, tensors, optional), incoming, tuple(n for n, _ in targets)
+
+    # Kernels
+
+    def sums(
+        self, rows: list[list[tuple[list[str], Node]]], results: Sequence[str], tensors: list[str], optional: list[str]
+    ) -> Kernel:
+        """A kernel whose results are sums of derivatives, each weighted by incoming gradients that may be missing."""
+        graph = self.graph
+        values: list[Node] = []
+        for row in rows:
+            total = graph.const(0)
+            for weights, derivative in row:
+                term = _weighted(derivative, [graph.input(w) for w in weights])
+                conditions = [graph.given(self.namer.local(w)) for w in weights if w in optional]
+                if conditions and not derivative.is_number(0):
+                    term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
+                total = graph.add(total, term)
+            values.append(total)
+        return self.kernel(values, results, tensors, optional)
+
+    def kernel(
+        self, values: Sequence[Node], results: Sequence[str], tensors: list[str], optional: list[str]
+    ) -> Kernel:
+        roots = limits(values)
+        used = set(inputs_of(roots))
+        scalars = tuple(p for p in self.formula.scalars if p.name in used)
+        namer = self.namer.copy()
+        names = {self.graph.input(name): namer.local(name) for name in tensors}
+        for p in scalars:
+            names[self.graph.flag(p.name) if p.kind == "bool" else self.graph.input(p.name)] = namer.local(p.name)
+        given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
+        result_names = [namer.local(name) for name in results]
+        statements = _statements(roots, names, namer, self.hints, given)
+        return Kernel(
+            tuple(namer.local(name) for name in tensors),
+            tuple(namer.local(name) for name in optional),
+            scalars,
+            tuple(zip(result_names, roots, strict=True)),
+            statements,
+            names,
+        )
+
+
+def _weighted(derivative: Node, weights: list[Node]) -> Node:
+    """weights * derivative; the derivative is complete before an incoming gradient may overflow with a part of it."""
+    return reduce(lambda total, weight: weight.graph.mul(weight, total), reversed(weights), derivative)
+
+
+def _substitute(roots: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
+    done = dict(new)
+    for node in topological(roots, stop=new.keys()):
+        if node not in done:
+            args = [done[arg] for arg in node.args]
+            same = all(a is b for a, b in zip(args, node.args, strict=True))
+            done[node] = node if same else node.graph.apply(node.op, *args)
+    return [done[root] for root in roots]
+
+
+# Which intermediate results get names
+
+_WIDEST = 6  # operations in one statement, about a line; a selection counts twice
+
+
+def _statements(
+    roots: Sequence[Node], names: dict[Node, str], namer: Namer, hints: dict[Node, str], given: dict[Node, str]
+) -> tuple[Statement, ...]:
+    """Name what is used more than once, what would make a statement too long, and what the user named."""
+    order = topological(roots)
+    uses = Counter(arg for node in order for arg in node.args)
+    uses.update(roots)
+    for node in order:  # a small power is written out: its base is read more than once
+        if node.op == "pow" and node.args[1].number is not None and _repeats(node.args[1].number):
+            uses[node.args[0]] += 1
+    width: dict[Node, int] = {}
+    chosen: list[Node] = []
+    for node in order:
+        below = sum(width[arg] for arg in node.args)
+        plain = not node.args or (node in roots and uses[node] == 1) or node.op in CONDITIONS or _is_scaled_leaf(node)
+        width[node] = 0 if not node.args else below + (2 if node.op == "where" else 1)
+        if plain:
+            continue
+        if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node):
+            chosen.append(node)
+            width[node] = 0
+    contexts = _contexts(roots, order, given)
+    chosen = _grouped(chosen, contexts)
+    for node in chosen:
+        names[node] = namer.local(hints[node]) if node in hints else namer.describe(node, names)
+    return tuple(Statement(names[node], node, *contexts[node]) for node in chosen)
+
+
+def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
+    """The nodes in an order that keeps those read under one condition together, operands still first."""
+    below = {node: set(topological([node])) & set(chosen) - {node} for node in chosen}
+    ordered: list[Node] = []
+    waiting = list(chosen)
+    while waiting:
+        ready = [node for node in waiting if below[node] <= set(ordered)]
+        same = [node for node in ready if ordered and contexts[node] == contexts[ordered[-1]]]
+        ordered.append((same or ready)[0])
+        waiting.remove(ordered[-1])
+    return ordered
+
+
+def _repeats(exponent: Expr) -> bool:
+    return bool(exponent.is_Integer and 2 <= abs(exponent) <= 4)
+
+
+def _is_scaled_leaf(node: Node) -> bool:
+    """-x, 2*x: shorter than any name for it."""
+    return node.op == "mul" and node.args[0].number is not None and not node.args[1].args
+
+
+def _is_weighted(node: Node) -> bool:
+    """A term that is there if an incoming gradient is: each stands on a line of its own."""
+    return node.op == "where" and any(below.op == "given" for below in topological([node.args[0]]))
+
+
+Context = tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]
+
+
+def _contexts(roots: Sequence[Node], order: list[Node], given: dict[Node, str]) -> dict[Node, Context]:
+    """For each node the results that read it, and the sets of optional tensors under which alone it is read."""
+    wanted: dict[Node, set[int]] = {node: set() for node in order}
+    under: dict[Node, set[frozenset[str]]] = {node: set() for node in order}
+    for i, root in enumerate(roots):
+        wanted[root].add(i)
+        under[root].add(frozenset())
+    for node in reversed(order):
+        for position, arg in enumerate(node.args):
+            wanted[arg] |= wanted[node]
+            guarded = node.op == "where" and position == 1
+            needed = frozenset(given[n] for n in topological(node.args[:1]) if n in given) if guarded else frozenset()
+            under[arg] |= {names | needed for names in under[node]}
+    return {node: (tuple(sorted(wanted[node])), _alternatives(under[node])) for node in order}
+
+
+def _alternatives(sets: set[frozenset[str]]) -> tuple[tuple[str, ...], ...]:
+    """The smallest of the sets, none if one of them is empty."""
+    smallest = [names for names in sets if not any(other < names for other in sets)]
+    return () if frozenset() in sets else tuple(sorted(tuple(sorted(names)) for names in smallest))

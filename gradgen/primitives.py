@@ -1,0 +1,366 @@
+"""The table of primitives: everything gradgen knows about a function, one row each.
+
+A row holds the SymPy form, the local derivatives in a sound form, and the spelling for C and CUDA (one text serves both),
+torch and mpmath. Adding a primitive is adding a row.
+
+Derivatives follow HIPS autograd's `numpy_vjps`: a function of the result `y` and the operands, here giving the local
+derivative by each operand (0 where there is none). They may use `y`, which is how exp, sqrt and relu need no input for
+their gradient. The formulas are those of Abramowitz & Stegun (1964), in the form that neither cancels nor overflows.
+
+A row whose function C or CUDA lacks brings its definition in `c_source`; `FN`, `real`, `NAN` and `INFINITY` come from the
+kernel's prelude. A row whose function torch lacks, or computes with too large an error, brings `torch_source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import sympy
+from sympy.codegen import cfunctions
+
+from gradgen import functions, special
+from gradgen.graph import HALF, Node
+
+Derivative = Callable[..., tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One row of the table.
+
+    Attributes:
+        name: the primitive's name, the `op` of its nodes.
+        derivative: from (y, *operands) to the local derivative by each operand; None for what has none.
+        c: the spelling for C and CUDA, a format string of the operands.
+        torch: the spelling for torch.
+        mpmath: the exact function, of mpmath numbers.
+        sympy: the SymPy function it stands for.
+        c_source: the definition of what `c` calls, where C and CUDA lack it.
+        torch_source: the definition of what `torch` calls, where torch lacks it.
+        constant_operands: how many leading operands must be constants (the order of a Bessel function).
+        growth: how it behaves for large arguments, words of: "vanishes" (tends to 0 exponentially on a side), "explodes"
+            (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a word: grows, at
+            most as a power.
+    """
+
+    name: str
+    derivative: Derivative | None
+    c: str
+    torch: str
+    mpmath: Callable[..., Any]
+    sympy: type | None = None
+    c_source: str = ""
+    torch_source: str = ""
+    constant_operands: int = 0
+    growth: frozenset[str] = frozenset()
+
+
+def _f(op: str, *args: Any) -> Node:
+    graph = next(arg.graph for arg in args if isinstance(arg, Node))
+    return graph.apply(op, *args)
+
+
+def _sqrt(x: Node) -> Node:
+    return x**HALF
+
+
+def _pow(y: Node, x: Node, p: Node) -> tuple[Any, Any]:
+    log = _f("damp", y, _f("log", x)) if x.number is None else y * sympy.log(x.number)
+    if p.is_number(HALF):
+        return HALF / y, log
+    if p.number is not None:
+        return p * x ** (p - 1), log
+    return _f("damp", p, x ** (p - 1)), log
+
+
+def _maximum(y: Node, a: Node, b: Node) -> tuple[Any, Any]:
+    if _is_fixed(a):
+        return _fixed(b, a, "gt", y)[::-1]
+    return _fixed(a, b, "gt", y) if _is_fixed(b) else _tie(a, b, "gt")
+
+
+def _minimum(y: Node, a: Node, b: Node) -> tuple[Any, Any]:
+    if _is_fixed(a):
+        return _fixed(b, a, "lt", y)[::-1]
+    return _fixed(a, b, "lt", y) if _is_fixed(b) else _tie(a, b, "lt")
+
+
+def _is_fixed(node: Node) -> bool:
+    return node.number is not None or (node.op == "input" and node.value in node.graph.hyper)
+
+
+def _fixed(a: Node, bound: Node, relation: str, y: Node) -> tuple[Any, Any]:
+    """Against a constant the constant's side wins a tie; max(a, c) > c exactly where a > c, so that y serves."""
+    return a.graph.where(_f(relation, y, bound), a.graph.const(1), a.graph.const(0)), 0
+
+
+def _tie(a: Node, b: Node, relation: str) -> tuple[Any, Any]:
+    """Two tensors split a tie in halves, as torch.maximum does."""
+    one, zero, half, where = a.graph.const(1), a.graph.const(0), a.graph.const(HALF), a.graph.where
+    a_wins, b_wins = _f(relation, a, b), _f(relation, b, a)
+    return where(a_wins, one, where(b_wins, zero, half)), where(b_wins, one, where(a_wins, zero, half))
+
+
+def _where(y: Node, condition: Node, p: Node, q: Node) -> tuple[Any, Any, Any]:
+    one, zero, where = y.graph.const(1), y.graph.const(0), y.graph.where
+    return 0, where(condition, one, zero), where(condition, zero, one)
+
+
+def _bessel(kind: str, sign: int) -> Derivative:
+    """(C[n-1] - sign C[n+1]) / 2 for the Bessel functions J and Y (sign 1) and I (sign -1), A&S 9.1.27, 9.6.26."""
+
+    def derivative(y: Node, n: Node, x: Node) -> tuple[Any, Any]:
+        order = int(n.number)  # type: ignore[arg-type]
+        if order == 0:
+            return 0, -sign * _f(kind, 1, x)
+        return 0, HALF * (_f(kind, order - 1, x) - sign * _f(kind, order + 1, x))
+
+    return derivative
+
+
+def _unit(y: Node, a: Node, h: Node) -> tuple[Any, Any]:
+    return 1 / h, -y / h
+
+
+def _bessel_exact(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda n, x: function(int(n), x)
+
+
+def _real_or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
+    """mpmath continues real functions into the complex plane; here a value that is not real is NaN."""
+
+    def exact(*args: Any) -> Any:
+        value = function(*args)
+        return value if not isinstance(value, mpmath.mpc) else value.real if value.imag == 0 else mpmath.nan
+
+    return exact
+
+
+def _sigmoid_exact(x: Any) -> Any:
+    return 1 / (1 + mpmath.exp(-x)) if x > 0 else mpmath.exp(x) / (1 + mpmath.exp(x))
+
+
+def _softplus_exact(x: Any) -> Any:
+    return (x if x > 0 else 0) + mpmath.log1p(mpmath.exp(-abs(x)))
+
+
+def _logaddexp_exact(x: Any, y: Any) -> Any:
+    return max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y)))
+
+
+def _pow_exact(x: Any, p: Any) -> Any:
+    if x == 0 and p < 0:
+        return mpmath.inf
+    return mpmath.mpf(1) if p == 0 else x**p
+
+
+def _sinc_exact(x: Any) -> Any:
+    return mpmath.sinc(x)
+
+
+def _dsinc_exact(x: Any) -> Any:
+    return mpmath.mpf(0) if x == 0 else (x * mpmath.cos(x) - mpmath.sin(x)) / x**2
+
+
+def _d2sinc_exact(x: Any) -> Any:
+    return -mpmath.mpf(1) / 3 if x == 0 else -mpmath.sin(x) / x - 2 * _dsinc_exact(x) / x
+
+
+def _own(name: str) -> dict[str, str]:
+    """The definitions of a function that gradgen brings itself."""
+    parts = (*special.NEEDS.get(name, ()), name)
+    return {
+        "c_source": "\n".join(special.C[part] for part in parts if part in special.C),
+        "torch_source": special.TORCH.get(name, ""),
+    }
+
+
+def _row(
+    name: str,
+    derivative: Derivative | None,
+    c: str | None = None,
+    torch: str | None = None,
+    *,
+    exact: Callable[..., Any] | None = None,
+    arity: int = 1,
+    growth: str = "",
+    **rest: Any,
+) -> Primitive:
+    """A row with the usual spellings filled in: name(...) in C, torch.name(...) unless gradgen brings its own."""
+    operands = ", ".join(f"{{{i}}}" for i in range(arity))
+    own = _own(name)
+    spelled = f"{'rt' if own['torch_source'] else 'torch'}.{name}({operands})"
+    exact = exact or getattr(mpmath, name)
+    words = frozenset(growth.split(", ")) - {""}
+    spelled_c = c or f"{name}({operands})"
+    return Primitive(name, derivative, spelled_c, torch or spelled, _real_or_nan(exact), growth=words, **(own | rest))
+
+
+_TWO_OVER_SQRT_PI = 2 / sympy.sqrt(sympy.pi)
+
+_ROWS = [
+    # Arithmetic and selection. The printers know their precedence; the spellings here are for a row read alone.
+    _row("add", lambda y, a, b: (1, 1), "{0} + {1}", "{0} + {1}", exact=lambda a, b: a + b, arity=2),
+    _row("mul", lambda y, a, b: (b, a), "{0} * {1}", "{0} * {1}", exact=lambda a, b: a * b, arity=2),
+    _row("pow", _pow, "pow({0}, {1})", "torch.pow({0}, {1})", exact=_pow_exact, arity=2),
+    _row(
+        "where", _where, "{0} ? {1} : {2}", "torch.where({0}, {1}, {2})", exact=lambda c, p, q: p if c else q, arity=3
+    ),
+    # A product whose first factor wins where it is zero: x**2*exp(-x) at 1e30 is 0, not infinity times 0.
+    _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2),
+    # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
+    _row("unit", _unit, exact=lambda a, h: h if h == 0 else a / h, arity=2, growth="bounded"),
+    # Conditions
+    _row("gt", None, "{0} > {1}", "{0} > {1}", exact=lambda a, b: a > b, arity=2),
+    _row("ge", None, "{0} >= {1}", "{0} >= {1}", exact=lambda a, b: a >= b, arity=2),
+    _row("lt", None, "{0} < {1}", "{0} < {1}", exact=lambda a, b: a < b, arity=2),
+    _row("le", None, "{0} <= {1}", "{0} <= {1}", exact=lambda a, b: a <= b, arity=2),
+    _row("eq", None, "{0} == {1}", "{0} == {1}", exact=lambda a, b: a == b, arity=2),
+    _row("ne", None, "{0} != {1}", "{0} != {1}", exact=lambda a, b: a != b, arity=2),
+    _row("and", None, "{0} && {1}", "{0} & {1}", exact=lambda a, b: a and b, arity=2),
+    _row("or", None, "{0} || {1}", "{0} | {1}", exact=lambda a, b: a or b, arity=2),
+    _row("not", None, "!{0}", "~{0}", exact=lambda a: not a),
+    # Exponentials and logarithms
+    _row("exp", lambda y, x: (y,), sympy=sympy.exp, growth="vanishes, explodes"),
+    _row("log", lambda y, x: (1 / x,), exact=lambda x: mpmath.log(x) if x != 0 else -mpmath.inf, sympy=sympy.log),
+    _row("log1p", lambda y, x: (1 / (1 + x),), sympy=cfunctions.log1p, growth="keeps zero"),
+    _row("expm1", lambda y, x: (_f("exp", x),), sympy=cfunctions.expm1, growth="explodes, keeps zero"),
+    _row(
+        "exp2",
+        lambda y, x: (y * sympy.log(2),),
+        exact=lambda x: mpmath.mpf(2) ** x,
+        sympy=cfunctions.exp2,
+        growth="vanishes, explodes",
+    ),
+    _row("log2", lambda y, x: (1 / (x * sympy.log(2)),), exact=lambda x: mpmath.log(x, 2), sympy=cfunctions.log2),
+    _row("log10", lambda y, x: (1 / (x * sympy.log(10)),), sympy=cfunctions.log10),
+    _row(
+        "sigmoid",
+        lambda y, x: (_f("logistic_density", x),),
+        exact=_sigmoid_exact,
+        sympy=functions.sigmoid,
+        growth="vanishes, bounded",
+    ),
+    _row(
+        "logistic_density",
+        lambda y, x: (-y * _f("tanh", x / 2),),
+        exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
+        growth="vanishes, bounded",
+    ),
+    _row(
+        "softplus", lambda y, x: (_f("sigmoid", x),), exact=_softplus_exact, sympy=functions.softplus, growth="vanishes"
+    ),
+    _row(
+        "logaddexp",
+        lambda y, a, b: (_f("sigmoid", a - b), _f("sigmoid", b - a)),
+        exact=_logaddexp_exact,
+        arity=2,
+        sympy=functions.logaddexp,
+    ),
+    # Circular functions
+    _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero"),
+    _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded"),
+    _row("tan", lambda y, x: (1 + y**2,), sympy=sympy.tan, growth="keeps zero"),
+    _row("asin", lambda y, x: (1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.asin, growth="bounded, keeps zero"),
+    _row("acos", lambda y, x: (-1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.acos, growth="bounded"),
+    _row("atan", lambda y, x: (_f("hypot", 1, x) ** -2,), sympy=sympy.atan, growth="bounded, keeps zero"),
+    _row(
+        "atan2",
+        lambda y, a, b: (
+            _f("unit", b, _f("hypot", a, b)) / _f("hypot", a, b),
+            -_f("unit", a, _f("hypot", a, b)) / _f("hypot", a, b),
+        ),
+        arity=2,
+        sympy=sympy.atan2,
+        growth="bounded",
+    ),
+    _row("sinc", lambda y, x: (_f("dsinc", x),), exact=_sinc_exact, sympy=sympy.sinc, growth="bounded"),
+    _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded"),
+    _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded"),
+    # Hyperbolic functions
+    _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero"),
+    _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes"),
+    _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero"),
+    _row("sech", lambda y, x: (-y * _f("tanh", x),), sympy=sympy.sech, growth="vanishes, bounded"),
+    _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes"),
+    _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero"),
+    _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh),
+    _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero"),
+    # Error function, gamma, Bessel
+    _row("erf", lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erf, growth="bounded, keeps zero"),
+    _row("erfc", lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erfc, growth="vanishes, bounded"),
+    _row("erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), sympy=sympy.erfinv),
+    _row(
+        "gamma",
+        lambda y, x: (y * _f("digamma", x),),
+        "tgamma({0})",
+        "torch.exp(torch.lgamma({0}))",
+        sympy=sympy.gamma,
+        growth="explodes",
+    ),
+    _row(
+        "loggamma",
+        lambda y, x: (_f("digamma", x),),
+        exact=lambda x: mpmath.re(mpmath.loggamma(x)),
+        sympy=sympy.loggamma,
+    ),
+    _row("digamma", lambda y, x: (_f("polygamma", 1, x),), sympy=sympy.digamma),
+    _row(
+        "polygamma",
+        lambda y, n, x: (0, _f("polygamma", n + 1, x)),
+        arity=2,
+        exact=lambda n, x: mpmath.polygamma(int(n), x),
+        sympy=sympy.polygamma,
+        constant_operands=1,
+    ),
+    *(
+        _row(name, _bessel(name, sign), arity=2, exact=_bessel_exact(exact), sympy=function, constant_operands=1)
+        for name, sign, exact, function in (
+            ("bessel_j", 1, mpmath.besselj, sympy.besselj),
+            ("bessel_y", 1, mpmath.bessely, sympy.bessely),
+            ("bessel_i", -1, mpmath.besseli, sympy.besseli),
+        )
+    ),
+    # Norms, extremes, steps
+    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot),
+    _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs),
+    _row(
+        "sign",
+        lambda y, x: (0,),
+        "sgn({0})",
+        "rt.sgn({0})",
+        exact=mpmath.sign,
+        sympy=sympy.sign,
+        **_own("sgn"),
+        growth="bounded",
+    ),
+    _row("maximum", _maximum, torch="torch.maximum({0}, {1})", exact=max, arity=2, sympy=sympy.Max),
+    _row("minimum", _minimum, torch="torch.minimum({0}, {1})", exact=min, arity=2, sympy=sympy.Min),
+    _row("cbrt", lambda y, x: (1 / (3 * y**2),), exact=lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x))),
+    _row("floor", lambda y, x: (0,), sympy=sympy.floor),
+    _row("ceil", lambda y, x: (0,), sympy=sympy.ceiling),
+]
+
+PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
+BY_SYMPY: dict[type, Primitive] = {row.sympy: row for row in _ROWS if row.sympy is not None}
+
+# Functions that are written in terms of others: each a SymPy function and its definition on nodes.
+DEFINITIONS: dict[type, Callable[..., Node]] = {
+    sympy.cot: lambda x: 1 / _f("tan", x),
+    sympy.sec: lambda x: 1 / _f("cos", x),
+    sympy.csc: lambda x: 1 / _f("sin", x),
+    sympy.acot: lambda x: _f("atan", 1 / x),
+    sympy.asec: lambda x: _f("acos", 1 / x),
+    sympy.acsc: lambda x: _f("asin", 1 / x),
+    sympy.coth: lambda x: 1 / _f("tanh", x),
+    sympy.acoth: lambda x: _f("atanh", 1 / x),
+    sympy.asech: lambda x: _f("acosh", 1 / x),
+    sympy.acsch: lambda x: _f("asinh", 1 / x),
+    sympy.frac: lambda x: x - _f("floor", x),
+    cfunctions.Sqrt: _sqrt,
+    cfunctions.Cbrt: lambda x: _f("cbrt", x),
+    cfunctions.fma: lambda x, y, z: x * y + z,
+}

@@ -1,0 +1,150 @@
+"""What the target languages have in common: infix operators, parentheses, quotients and differences.
+
+The base class prints plain formulas, for docstrings; a target overrides what differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import sympy
+from sympy import Expr, Rational
+
+from gradgen.graph import RELATIONS, Node, coefficient
+
+# Binding strength, weakest first.
+SELECT, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = range(8)
+
+_RELATION_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+
+
+class Printer:
+    """Prints nodes as expressions.
+
+    Args:
+        names: the nodes that have names, which are printed instead of what they stand for.
+    """
+
+    def __init__(self, names: Mapping[Node, str]) -> None:
+        self.names = names
+
+    def statement(self, node: Node) -> str:
+        """A named node's own expression."""
+        return self._print(node, SELECT, own=True)
+
+    def expression(self, node: Node, strength: int = SELECT) -> str:
+        """A node, in parentheses where it binds weaker than `strength`."""
+        return self._print(node, strength, own=False)
+
+    def _print(self, node: Node, strength: int, own: bool) -> str:
+        if not own and node in self.names:
+            return self.names[node]
+        text, binds = self.compound(node)
+        return f"({text})" if binds < strength else text
+
+    def compound(self, node: Node) -> tuple[str, int]:
+        """The text of a node and how strongly it binds."""
+        if node.op in RELATIONS:
+            a, b = (self.expression(arg, SUM) for arg in node.args)
+            return f"{a} {_RELATION_SIGNS[node.op]} {b}", COMPARE
+        method = getattr(self, f"print_{node.op}", None)
+        return method(node) if method else self.call(node)
+
+    def call(self, node: Node) -> tuple[str, int]:
+        """A function of its operands."""
+        return f"{node.op}({', '.join(map(self.expression, node.args))})", ATOM
+
+    # Leaves
+
+    def print_input(self, node: Node) -> tuple[str, int]:
+        return str(node.value), ATOM
+
+    print_flag = print_input
+
+    def print_const(self, node: Node) -> tuple[str, int]:
+        text = self.number(node.number)  # type: ignore[arg-type]
+        return text, ATOM if text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?", text) else SUM
+
+    # Arithmetic
+
+    def print_add(self, node: Node) -> tuple[str, int]:
+        a, b = node.args
+        if self._subtracted(a) and not self._subtracted(b):
+            a, b = b, a
+        left = self.expression(a, SUM)
+        if self._subtracted(b):
+            return f"{left} - {self.expression(-b, PRODUCT)}", SUM
+        return f"{left} + {self.expression(b, PRODUCT)}", SUM
+
+    def _subtracted(self, node: Node) -> bool:
+        return node not in self.names and bool(coefficient(node)[0].is_negative)
+
+    def print_mul(self, node: Node) -> tuple[str, int]:
+        a, b = node.args
+        if a.is_number(-1):
+            return f"-{self.expression(b, PRODUCT)}", PRODUCT
+        if a.number is not None and a.number.is_negative:
+            return f"-{self.expression(-node, PRODUCT)}", PRODUCT
+        if a.number is not None and self._quotient(a.number):
+            numerator, denominator = a.number.p, a.number.q  # type: ignore[attr-defined]
+            scaled = b if numerator == 1 else b.graph.const(numerator) * b
+            return f"{self.expression(scaled, PRODUCT)} / {self.number(sympy.Integer(denominator))}", PRODUCT
+        if self._is_reciprocal(b):
+            return f"{self.expression(a, PRODUCT)} / {self._denominator(b)}", PRODUCT
+        if self._is_reciprocal(a):
+            return f"{self.expression(b, PRODUCT)} / {self._denominator(a)}", PRODUCT
+        return f"{self.expression(a, PRODUCT)} * {self.expression(b, UNARY)}", PRODUCT
+
+    def _quotient(self, number: Expr) -> bool:
+        """Whether a factor is printed as a division: x / 2, 2 * x / 3 are exact up to one rounding, and read well."""
+        return bool(number.is_Rational and not number.is_Integer and number.p in (1, 2, 3) and number.q < 100)  # type: ignore[attr-defined]
+
+    def _is_reciprocal(self, node: Node) -> bool:
+        return node.op == "pow" and node not in self.names and node.args[1].is_number(-1)
+
+    def _denominator(self, node: Node) -> str:
+        return self.expression(node.args[0], UNARY)
+
+    def number(self, value: Expr) -> str:
+        """A number inside an expression: a decimal as it was typed, anything else exactly."""
+        if isinstance(value, Rational) and not value.is_Integer and 10**9 % value.q == 0:
+            return repr(float(value))
+        return sympy.sstr(value, full_prec=False)
+
+    def print_pow(self, node: Node) -> tuple[str, int]:
+        base, exponent = node.args
+        if exponent.is_number(sympy.Rational(1, 2)):
+            return f"sqrt({self.expression(base)})", ATOM
+        return f"{self.expression(base, ATOM)}**{self.expression(exponent, ATOM)}", UNARY
+
+    # Selection
+
+    def print_where(self, node: Node) -> tuple[str, int]:
+        condition, p, q = node.args
+        return f"{self.expression(p, OR)} if {self.expression(condition, OR)} else {self.expression(q)}", SELECT
+
+    def print_and(self, node: Node) -> tuple[str, int]:
+        return " and ".join(self.expression(arg, AND) for arg in node.args), AND
+
+    def print_or(self, node: Node) -> tuple[str, int]:
+        return " or ".join(self.expression(arg, OR) for arg in node.args), OR
+
+    def print_not(self, node: Node) -> tuple[str, int]:
+        return f"not {self.expression(node.args[0], ATOM)}", AND
+
+    def print_true(self, node: Node) -> tuple[str, int]:
+        return "True", ATOM
+
+    def print_given(self, node: Node) -> tuple[str, int]:
+        return f"{node.value} is given", COMPARE
+
+    # Functions that mathematics writes otherwise
+
+    def print_damp(self, node: Node) -> tuple[str, int]:
+        v, r = node.args
+        return f"{self.expression(r, PRODUCT)} * {self.expression(v, UNARY)}", PRODUCT
+
+    def print_unit(self, node: Node) -> tuple[str, int]:
+        a, h = node.args
+        return f"{self.expression(a, PRODUCT)} / {self.expression(h, UNARY)}", PRODUCT

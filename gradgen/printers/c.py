@@ -1,0 +1,55 @@
+"""C and CUDA: one text, see the prelude of the runtime for what it may use."""
+
+from __future__ import annotations
+
+import sympy
+
+from gradgen.graph import Node
+from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import AND, ATOM, OR, SELECT, UNARY
+from gradgen.printers.numeric import NumericPrinter
+
+
+class CPrinter(NumericPrinter):
+    """Prints nodes as C expressions of type `real`."""
+
+    def literal(self, text: str) -> str:
+        # A small whole number takes the type of the other operand.
+        return text if text.lstrip("-").isdigit() and len(text) < 3 else f"real({text})"
+
+    def print_const(self, node: Node) -> tuple[str, int]:
+        special = {sympy.oo: "INFINITY", -sympy.oo: "-INFINITY", sympy.nan: "NAN"}
+        if node.number in special:
+            return f"real({special[node.number]})", ATOM
+        return super().print_const(node)
+
+    def spelling(self, node: Node) -> str:
+        return PRIMITIVES[node.op].c
+
+    def operand(self, arg: Node, node: Node) -> str:
+        return f"real({self.number(arg.number)})" if arg.number is not None else self.expression(arg)
+
+    def print_where(self, node: Node) -> tuple[str, int]:
+        condition, p, q = node.args
+        a, b = (f"real({self.number(x.number)})" if self._is_plain(x) else self.expression(x, OR) for x in (p, q))
+        if q.op == "where" and q not in self.names:
+            b = self.expression(q)
+        return f"{self.expression(condition, OR)} ? {a} : {b}", SELECT
+
+    def _is_plain(self, node: Node) -> bool:
+        return node.number is not None and bool(node.number.is_finite)
+
+    def print_and(self, node: Node) -> tuple[str, int]:
+        return " && ".join(self.expression(arg, AND) for arg in node.args), AND
+
+    def print_or(self, node: Node) -> tuple[str, int]:
+        return " || ".join(self.expression(arg, AND) for arg in node.args), OR
+
+    def print_not(self, node: Node) -> tuple[str, int]:
+        return f"!{self.expression(node.args[0], ATOM)}", UNARY
+
+    def print_true(self, node: Node) -> tuple[str, int]:
+        return "true", ATOM
+
+    def print_given(self, node: Node) -> tuple[str, int]:
+        return f"has_{node.value}", ATOM

@@ -1,0 +1,83 @@
+"""What C, CUDA and torch share: rounded numbers, and powers as the operations that compute them."""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr
+
+from gradgen.graph import Node
+from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
+
+
+def decimal(value: Expr) -> str:
+    """The shortest decimal that reads back as the nearest double."""
+    return repr(float(sympy.N(value, 30)))
+
+
+class NumericPrinter(Printer):
+    """Prints nodes as floating-point arithmetic. A target gives `sqrt`, `power` and `literal`."""
+
+    sqrt = "sqrt({})"
+    power = "pow({}, {})"
+
+    def literal(self, text: str) -> str:
+        """A decimal as a number of the computation's type."""
+        return text
+
+    def number(self, value: Expr) -> str:
+        if value.is_Integer and abs(value) < 2**24:  # exact in every type
+            return str(value)
+        return self.literal(decimal(value))
+
+    def print_const(self, node: Node) -> tuple[str, int]:
+        value = node.number
+        assert value is not None
+        if value.is_Integer and abs(value) < 2**24:
+            return self.literal(str(value)), UNARY if value.is_negative else ATOM
+        return self.literal(decimal(value)), UNARY if value.is_negative else ATOM
+
+    def _quotient(self, number: Expr) -> bool:
+        # Halves, quarters, ... are exact factors; other quotients are divisions, which round once.
+        return super()._quotient(number) and bool(number.q & (number.q - 1))  # type: ignore[attr-defined]
+
+    def _is_reciprocal(self, node: Node) -> bool:
+        if node.op != "pow" or node in self.names or node.args[1].number is None:
+            return False
+        return node.args[1].number in (-1, -2, -sympy.Rational(1, 2))
+
+    def _denominator(self, node: Node) -> str:
+        base, exponent = node.args
+        if exponent.is_number(-sympy.Rational(1, 2)):
+            return self.sqrt.format(self.expression(base))
+        text = self.expression(base, UNARY)
+        return f"{text} / {text}" if exponent.is_number(-2) else text  # the square might overflow
+
+    def print_pow(self, node: Node) -> tuple[str, int]:
+        base, exponent = node.args
+        value = exponent.number
+        if self._is_reciprocal(node):
+            return f"{self.literal('1')} / {self._denominator(node)}", PRODUCT
+        if value == sympy.Rational(1, 2):
+            return self.sqrt.format(self.expression(base)), ATOM
+        if value is not None and value.is_Integer and 2 <= value <= 4:
+            text = self.expression(base, UNARY)
+            square = f"{text} * {text}"
+            return {2: square, 3: f"{square} * {text}", 4: f"({square}) * ({square})"}[int(value)], PRODUCT
+        return self.power.format(self.operand(base, node), self.operand(exponent, node)), ATOM
+
+    print_damp = print_unit = None  # type: ignore[assignment]
+
+    def call(self, node: Node) -> tuple[str, int]:
+        row = PRIMITIVES[node.op]
+        args = [
+            str(arg.number) if i < row.constant_operands else self.operand(arg, node) for i, arg in enumerate(node.args)
+        ]
+        return self.spelling(node).format(*args), ATOM
+
+    def operand(self, arg: Node, node: Node) -> str:
+        """An operand of a function."""
+        return self.expression(arg)
+
+    def spelling(self, node: Node) -> str:
+        raise NotImplementedError

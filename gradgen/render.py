@@ -1,0 +1,439 @@
+"""From planned operations to text, through the printers and the Jinja templates.
+
+Everything a template needs is computed here; a template only arranges it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from gradgen.graph import Node, topological
+from gradgen.load import Parameter, class_name
+from gradgen.plan import Kernel, Operation, Statement
+from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import Printer
+from gradgen.printers.c import CPrinter
+from gradgen.printers.torch import TorchPrinter
+
+WIDTH = 120
+
+
+def render_module(spec: Path, operations: list[Operation], templates: Path) -> str:
+    """The text of a generated module."""
+    ops = [_OperationText(operation) for operation in operations]
+    names = sorted(f'"{name}"' for op in ops for name in (op.class_name, f"{op.class_name}Function", op.name))
+    exported = call_text("__all__ = ", names, brackets="[]")
+    return _environment(templates).get_template("module.py.j2").render(spec=spec.name, ops=ops, exported=exported)
+
+
+def render_shared(templates: Path) -> dict[str, str]:
+    """The texts of the files that modules share, by file name."""
+    rows = PRIMITIVES.values()
+    context = {
+        "device_functions": "\n\n".join(_definitions(row.c_source for row in rows)),
+        "torch_functions": "\n\n\n".join(_definitions(row.torch_source for row in rows)),
+    }
+    names = ("_runtime.py", "__init__.py")
+    return {name: _environment(templates).get_template(f"{name}.j2").render(context) for name in names}
+
+
+def _definitions(sources: Iterable[str]) -> list[str]:
+    """The definitions in sources, each once."""
+    return list(dict.fromkeys(part.strip() for source in sources for part in source.split("\n\n\n") if part.strip()))
+
+
+def _environment(templates: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(
+        prefixed=lambda text, prefix: f"{prefix}{text}",
+        suffixed=lambda text, suffix: f"{text}{suffix}",
+        quoted=lambda text: f'"{text}"',
+    )
+    return environment
+
+
+def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, brackets: str = "()") -> str:
+    """`head(items)tail` on one line if it fits, else broken as the usual formatters break it."""
+    items = list(items)
+    (opening, closing), inner, pad = brackets, ", ".join(items), " " * (indent + 4)
+    if indent + len(f"{head}({inner}){tail}") <= WIDTH:
+        return f"{head}{opening}{inner}{closing}{tail}"
+    lines = [f"{pad}{inner}"] if len(pad + inner) <= WIDTH else [f"{pad}{item}," for item in items]
+    return "\n".join([f"{head}{opening}", *lines, f"{' ' * indent}{closing}{tail}"])
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """The items as a tuple."""
+    items = list(items)
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def target_text(names: Iterable[str]) -> str:
+    """Names that a tuple is assigned to."""
+    names = list(names)
+    return ", ".join(names) if len(names) > 1 else f"({names[0]},)"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Lines of a torch function under one condition, all parts of which hold; no part for no condition."""
+
+    condition: tuple[str, ...]
+    lines: list[str]
+
+    @property
+    def head(self) -> str:
+        """The line, or lines, that open the block."""
+        line = f"    if {' and '.join(self.condition)}:"
+        if len(line) <= WIDTH:
+            return line
+        return "\n".join(["    if (", f"        {self.condition[0]}", *(f"        and {p}" for p in self.condition[1:]), "    ):"])
+
+
+class _KernelText:
+    """What the templates print of a kernel."""
+
+    def __init__(self, name: str, kernel: Kernel, missing: Collection[str] = ()) -> None:
+        self.name = name
+        self.missing = missing
+        self.tensors = kernel.tensors
+        self.optional = kernel.optional
+        self.results = [name for name, _ in kernel.results]
+        self.scalars = kernel.scalars
+        self.scalar_kinds = [(kernel_name(kernel, p), p.kind) for p in kernel.scalars]
+        self.names = [*kernel.tensors, *(name for name, _ in self.scalar_kinds)]
+        self._kernel = kernel
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one result, so that some may not be wanted."""
+        return len(self.results) > 1
+
+    @property
+    def formulas(self) -> list[str]:
+        """The computation as mathematics, a line each."""
+        printer = Printer(self._kernel.names)
+        lines = [f"{s.name} = {printer.statement(s.node)}" for s in self._kernel.statements]
+        return lines + [f"{name} = {printer.expression(node)}" for name, node in self._kernel.results]
+
+    @property
+    def code(self) -> list[str]:
+        """The computation as C and CUDA statements."""
+        printer = CPrinter(self._kernel.names)
+        lines = [f"const real {s.name} = {printer.statement(s.node)};" for s in self._kernel.statements]
+        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._kernel.results]
+
+    @property
+    def blocks(self) -> list[_Block]:
+        """The computation as torch statements, in blocks of one condition; of several results each has its block."""
+        printer = self._torch_printer()
+        lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
+        if self.several:
+            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._kernel.results]
+        groups = itertools.groupby(lines, lambda line: line[0])
+        return [_Block(condition, [text for _, text in group]) for condition, group in groups]
+
+    @property
+    def returned(self) -> str:
+        """What the torch function returns, always a tuple."""
+        if self.several:
+            return ", ".join(self.results)
+        return f"({self._result(self._torch_printer(), self._kernel.results[0][1])},)"
+
+    def _result(self, printer: TorchPrinter, node: Node) -> str:
+        if printer.is_number(node):
+            return f"torch.full_like({self.like}, {printer.expression(node)})"
+        text = printer.expression(node)
+        return f"{text}.clone()" if not node.args else text
+
+    @property
+    def signature(self) -> str:
+        """The head of the torch function."""
+        names = [f"{name}: Tensor" + (" | None" if self._may_miss(name) else "") for name in self.tensors]
+        names += [f"{name}: {kind}" for name, kind in self.scalar_kinds]
+        return call_text(
+            f"def _{self.name}_expression", [*names, "wanted: Sequence[bool]"], " -> tuple[Tensor | None, ...]:"
+        )
+
+    def _may_miss(self, name: str) -> bool:
+        return name in self.optional or name in self.missing
+
+    @property
+    def like(self) -> str:
+        """A tensor that is always there."""
+        return "like" if self.needs_like else self.tensors[0]
+
+    @property
+    def needs_like(self) -> bool:
+        """Whether the first tensor may be missing although some number must become a tensor like it."""
+        if self.tensors[0] not in self.optional:
+            return False
+        texts = TorchPrinter(self._kernel.names, self._numbers, "like")
+        printed = [texts.statement(s.node) for s in self._kernel.statements]
+        printed += [texts.expression(node) for _, node in self._kernel.results]
+        constant = any(texts.is_number(node) for _, node in self._kernel.results)
+        return constant or bool(self.lifted) or any("like." in text for text in printed)
+
+    @property
+    def lifted(self) -> list[str]:
+        """The hyper-parameters that must become tensors, since a function of numbers alone is taken of them."""
+        return [name for name, kind in self.scalar_kinds if kind != "bool"] if self._lifts else []
+
+    def _torch_printer(self) -> TorchPrinter:
+        return TorchPrinter(self._kernel.names, self._numbers, self.like)
+
+    @property
+    def _numbers(self) -> set[Node]:
+        return set() if self._lifts else self._scalar_nodes
+
+    @property
+    def _scalar_nodes(self) -> set[Node]:
+        """The nodes that depend on hyper-parameters alone."""
+        found: set[Node] = set()
+        for node in topological(node for _, node in self._kernel.results):
+            hyper = node.op == "input" and node.value in node.graph.hyper
+            inner = node.args and any(arg in found for arg in node.args)
+            if hyper or (inner and all(arg in found or arg.number is not None for arg in node.args)):
+                found.add(node)
+        return found
+
+    @property
+    def _lifts(self) -> bool:
+        order = topological(node for _, node in self._kernel.results)
+        scalar = self._scalar_nodes
+        inside = {arg for node in order if node in scalar for arg in node.args}
+        for node in scalar:
+            if not node.args or node.op in ("add", "mul"):
+                continue
+            divides = node.op == "pow" and node.args[1].is_number(-1) and node not in inside
+            if not divides or any(node in n.args and n.op != "mul" for n in order):
+                return True
+        return False
+
+    def _condition(self, statement: Statement) -> tuple[str, ...]:
+        parts = []
+        if len(statement.wanted) < len(self.results):
+            parts.append(" or ".join(f"want_{self.results[i]}" for i in statement.wanted))
+        if statement.given:
+            common = [name for name in statement.given[0] if all(name in names for names in statement.given)]
+            parts += [f"{name} is not None" for name in common]
+            rest = [[f"{n} is not None" for n in names if n not in common] for names in statement.given]
+            if all(rest):
+                parts.append(" or ".join(" and ".join(names) for names in rest))
+        return tuple(f"({part})" if " or " in part and len(parts) > 1 else part for part in parts)
+
+
+def kernel_name(kernel: Kernel, parameter: Parameter) -> str:
+    """The name of a hyper-parameter in a kernel."""
+    return next(name for node, name in kernel.names.items() if node.value == parameter.name and not node.args)
+
+
+@dataclass(frozen=True)
+class _SavedText:
+    """A saved tensor: its name in backward, the expression that is saved, and when."""
+
+    name: str
+    source: str
+    condition: str
+
+
+class _OperationText:
+    """What the templates print of an operation."""
+
+    def __init__(self, operation: Operation) -> None:
+        formula = operation.formula
+        self.operation = operation
+        self.name = formula.name
+        self.class_name = class_name(formula.name)
+        self.constant = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", formula.name).upper().strip("_")
+        self.parameters = formula.parameters
+        self.tensors = [p.name for p in formula.tensors]
+        self.scalars = formula.scalars
+        self.outputs = operation.outputs
+        self.fixed = [p.name for p in formula.tensors if not p.grad]
+        missing = [s.name for s in operation.saved if len(s.readers) < len(operation.differentiable)]
+        kernels = (operation.forward, "", ()), (operation.backward, "_backward", missing)
+        kernels += ((operation.double_backward, "_double_backward", missing),)
+        self.forward, self.backward, self.double = (
+            _KernelText(f"{formula.name}{suffix}", kernel, names) if kernel else None for kernel, suffix, names in kernels
+        )
+        self.grads = operation.grads
+        self.differentiable = operation.differentiable
+        self.broadcasts = len(self.tensors) > 1
+        self.positions = {p.name: i for i, p in enumerate(formula.parameters)}
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the documentation."""
+        return self.paragraphs[0]
+
+    @property
+    def paragraphs(self) -> list[str]:
+        doc = self.operation.formula.doc or f"The operation {self.name}."
+        return [_wrap(part) for part in doc.split("\n\n")]
+
+    @property
+    def source(self) -> list[str]:
+        """The formula as the user typed it."""
+        return textwrap.dedent(self.operation.formula.source).splitlines()
+
+    @property
+    def signature(self) -> str:
+        """The parameters of the public function."""
+        return ", ".join(_parameter(p) for p in self.parameters)
+
+    @property
+    def hyper_signature(self) -> str:
+        """The parameters of the module's constructor, with a leading comma."""
+        return "".join(f", {_parameter(p)}" for p in self.scalars)
+
+    @property
+    def tensor_signature(self) -> str:
+        return ", ".join(f"{name}: Tensor" for name in self.tensors)
+
+    @property
+    def result_type(self) -> str:
+        return "Tensor" if len(self.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]"
+
+    @property
+    def saved(self) -> list[_SavedText]:
+        """What `setup_context` keeps; a tensor that only some gradients read is kept when one of them is wanted."""
+        texts = []
+        for saved in self.operation.saved:
+            source = ("output" if len(self.outputs) == 1 else saved.source) if saved.is_output else saved.source
+            everyone = len(saved.readers) == len(self.differentiable)
+            needs = [f"needs[{self.positions[self.differentiable[i]]}]" for i in saved.readers]
+            texts.append(_SavedText(saved.name, source, "" if everyone else " or ".join(needs)))
+        return texts
+
+    @property
+    def backward_inputs(self) -> list[str]:
+        """The tensors that the backward takes: the incoming gradients and what was saved."""
+        return [*self.grads, *(saved.name for saved in self.operation.saved)]
+
+    @property
+    def double_positions(self) -> list[int]:
+        """For each result of the double backward, the position among the backward's inputs it is the gradient of."""
+        return [self.backward_inputs.index(name) for name in self.operation.double_outputs]
+
+    @property
+    def wanted(self) -> list[str]:
+        """For each differentiable input, the expression that says whether its gradient is wanted."""
+        return [f"ctx.needs_input_grad[{self.positions[name]}]" for name in self.differentiable]
+
+    @property
+    def gradient_names(self) -> list[str]:
+        return [f"grad_{name}" for name in self.differentiable]
+
+    @property
+    def returned_gradients(self) -> list[str]:
+        """What backward returns, for each parameter; the gradient of a broadcast input is summed to its shape."""
+        texts = []
+        for p in self.parameters:
+            if p.name not in self.differentiable:
+                texts.append("None")
+            elif self.broadcasts:
+                position = self.differentiable.index(p.name)
+                texts.append(f"rt.sum_to(grad_{p.name}, ctx.shapes[{position}])")
+            else:
+                texts.append(f"grad_{p.name}")
+        return texts
+
+    @property
+    def forward_head(self) -> str:
+        kinds = [f"{p.name}: {'Tensor' if p.kind == 'tensor' else p.kind}" for p in self.parameters]
+        return "    " + call_text("def forward", kinds, f" -> {self.result_type}:", 4)
+
+    @property
+    def backward_head(self) -> str:
+        missing = {s.name for s in self.operation.saved if len(s.readers) < len(self.differentiable)}
+        missing |= set(self.grads) if len(self.grads) > 1 else set()
+        tensors = [f"{n}: Tensor" + (" | None" if n in missing else "") for n in self.backward_inputs]
+        kinds = [f"{p.name}: {p.kind}" for p in self.scalars]
+        return "    " + call_text(
+            "def forward", [*tensors, *kinds, "wanted: Sequence[bool]"], " -> tuple[Tensor, ...]:", 4
+        )
+
+    @property
+    def inputs_target(self) -> str:
+        return target_text(p.name for p in self.parameters)
+
+    @property
+    def backward_call(self) -> str:
+        items = [
+            f"{self.class_name}BackwardFunction",
+            tuple_text(self.backward_inputs),
+            tuple_text(f"ctx.{p.name}" for p in self.scalars),
+            "wanted",
+        ]
+        return call_text(f"{target_text(self.gradient_names)} = rt.apply", items, indent=8)
+
+    @property
+    def backward_kernel_call(self) -> str:
+        assert self.backward is not None
+        scalars = tuple_text(p.name for p in self.backward.scalars)
+        return call_text(
+            f"grads = _{self.constant}_BACKWARD", [tuple_text(self.backward_inputs), scalars, "wanted"], indent=8
+        )
+
+    @property
+    def double_call(self) -> str:
+        assert self.double is not None
+        items = [
+            f"_{self.constant}_DOUBLE_BACKWARD",
+            "ctx",
+            "grads",
+            tuple_text(f"ctx.{p.name}" for p in self.double.scalars),
+            tuple_text(map(str, self.double_positions)),
+        ]
+        return call_text("return rt.double_backward", items, indent=8)
+
+    @property
+    def module_arguments(self) -> str:
+        return ", ".join(p.name if p.kind == "tensor" else f"self.{p.name}" for p in self.parameters)
+
+    def describe(self, p: Parameter) -> str:
+        """What the documentation says of a parameter."""
+        if p.kind == "tensor" and p.grad:
+            return "tensor, float16, bfloat16, float32 or float64" + ("; broadcasts." if self.broadcasts else ".")
+        if p.kind == "tensor":
+            return "tensor without gradient, of any real type; broadcasts."
+        return f"{p.kind}, passed by value; gets no gradient."
+
+    def describe_result(self) -> str:
+        if len(self.outputs) > 1:
+            return f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type."
+        return "tensor of the broadcast shape and the promoted type." if self.broadcasts else "tensor like the input."
+
+
+def _wrap(paragraph: str) -> str:
+    """A paragraph of a docstring within the line width; one with lines of its own indentation stays as it is."""
+    if any(line.startswith(" ") for line in paragraph.splitlines()):
+        return paragraph
+    return "\n".join(textwrap.wrap(paragraph, WIDTH - 4))
+
+
+def _parameter(p: Parameter) -> str:
+    if p.kind == "tensor":
+        return f"{p.name}: Tensor"
+    return f"{p.name}: {p.kind}" + ("" if p.default is None else f" = {_literal(p.default)}")
+
+
+def _literal(value: Any) -> str:
+    text = repr(value)
+    return f'float("{text}")' if text.lstrip("-") in ("inf", "nan") else text

@@ -1,0 +1,301 @@
+"""Applies the rules to a graph, operands first, until none fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, reduce
+from typing import Any
+
+from sympy import Expr
+
+from gradgen.graph import Graph, Node, coefficient, topological
+from gradgen.primitives import PRIMITIVES
+from gradgen.rules import RULES, Rule
+
+Binding = dict[str, Node]
+Term = tuple[Expr, Node | None]  # a number times a node; None for the number alone
+Factor = tuple[Node, int]  # a node to a whole power
+
+_NUMBERS = ("a", "b")
+_LONGEST = 64  # terms of a sum, or factors of a product, that are looked at together
+
+
+def rewrite(roots: Iterable[Node], known: dict[Node, Node] | None = None) -> list[Node]:
+    """The roots in their sound form. `known` maps nodes that are to be kept or replaced whole."""
+    rewriter = _Rewriter(known or {})
+    return [rewriter.node(root) for root in roots]
+
+
+class _Rewriter:
+    """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
+
+    def __init__(self, known: dict[Node, Node]) -> None:
+        self.done = dict(known)
+
+    def node(self, root: Node) -> Node:
+        for node in topological([root], stop=self.done.keys()):
+            if node not in self.done:
+                args = [self.done[arg] for arg in node.args]
+                same = all(a is b for a, b in zip(args, node.args, strict=True))
+                self.done[node] = self.settle(node if same else node.graph.apply(node.op, *args))
+        return self.done[root]
+
+    def settle(self, node: Node) -> Node:
+        """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
+        if node not in self.done:
+            new = _folded(node)
+            for rule in _rules_for(node.op):
+                new = new or _apply(rule, node)
+                if new is node:
+                    new = None
+            self.done[node] = self.node(new) if new else node
+        return self.done[node]
+
+
+def _folded(node: Node) -> Node | None:
+    """A function of constants is a constant."""
+    function = PRIMITIVES[node.op].sympy if node.op in PRIMITIVES else None
+    if function is None or not node.args or any(arg.number is None for arg in node.args):
+        return None
+    return node.graph.const(function(*(arg.number for arg in node.args)))
+
+
+class _Pattern:
+    """A rule as graphs, whose inputs u, v, a, b are wild."""
+
+    def __init__(self, rule: Rule) -> None:
+        graph = Graph()
+        names: dict[str, Any] = {name: graph.input(name) for name in ("u", "v", *_NUMBERS)}
+        names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
+        names["sqrt"] = lambda x: x ** (graph.const(1) / 2)
+        self.rule = rule
+        self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
+        self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
+
+
+def _maker(graph: Graph, name: str) -> Callable[..., Node]:
+    return lambda *args: graph.apply(name, *args)
+
+
+@cache
+def _rules_for(op: str) -> tuple[_Pattern, ...]:
+    """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
+    kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
+    return tuple(pattern for pattern in map(_Pattern, RULES) if pattern.pattern.op in kinds)
+
+
+def _apply(pattern: _Pattern, node: Node) -> Node | None:
+    """What the rule makes of the node, None where it does not fit."""
+    condition = pattern.rule.condition
+    for binding, finish in _whole_matches(pattern.pattern, node):
+        numbers = [binding[name].number for name in _NUMBERS if name in binding]
+        if condition is None or condition(*numbers):
+            return finish(_instantiate(pattern.replacement, binding, node.graph))
+    return None
+
+
+Finish = Callable[[Node], Node]
+
+
+def _whole_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
+    """Matches of a pattern at a node, each with how to put the replacement into what surrounds it."""
+    if pattern.op == "add":
+        yield from _sum_matches(pattern, node)
+    elif pattern.op in ("mul", "pow") and not _is_root(pattern):
+        yield from _product_matches(pattern, node)
+    else:
+        for binding in _match(pattern, node, {}):
+            yield binding, lambda new: new
+
+
+def _is_root(pattern: Node) -> bool:
+    return pattern.op == "pow" and not pattern.args[1].number.is_integer  # type: ignore[union-attr]
+
+
+# Sums: some terms of the node are the pattern's, up to a common factor; the rest is added again.
+
+
+def terms(node: Node) -> list[Term]:
+    """The terms of a sum as (number, node), flattened; a number alone is (number, None)."""
+    found: list[Term] = []
+    stack: list[Term] = [(coefficient(node)[0], coefficient(node)[1])]
+    while stack:
+        factor, item = stack.pop()
+        if item is not None and item.op == "add":
+            inner = [coefficient(arg) for arg in item.args]
+            stack.extend((factor * number, rest) for number, rest in reversed(inner))
+        else:
+            found.append((factor, item))
+    return found
+
+
+def _sum_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
+    found = terms(node)
+    if len(found) > _LONGEST:
+        return
+    wanted = terms(pattern)
+    for binding, scale, used in _match_terms(wanted, found, {}, None, ()):
+        rest = [term for i, term in enumerate(found) if i not in used]
+        yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
+
+
+def _match_terms(
+    wanted: list[Term], found: list[Term], binding: Binding, scale: Expr | None, used: tuple[int, ...]
+) -> Iterator[tuple[Binding, Expr, tuple[int, ...]]]:
+    """Ways to find each wanted term, times one common scale, among the terms found."""
+    if not wanted:
+        assert scale is not None
+        yield binding, scale, used
+        return
+    number, item = wanted[0]
+    for i, (factor, candidate) in enumerate(found):
+        if i in used or (item is None) != (candidate is None) or (scale is not None and factor != scale * number):
+            continue
+        inner = [binding] if item is None or candidate is None else _match(item, candidate, binding)
+        for bound in inner:
+            yield from _match_terms(wanted[1:], found, bound, scale or factor / number, (*used, i))
+
+
+def _sum(found: list[Term]) -> Node:
+    graph = next(item.graph for _, item in found if item is not None)
+    nodes = [graph.const(number) if item is None else number * item for number, item in found]
+    return reduce(graph.add, nodes)
+
+
+# Products: some factors of the node are the pattern's; the rest is multiplied again.
+
+
+def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> tuple[Expr, list[Factor]]:
+    """The factors of a product as (number, [(node, whole power), ...]), flattened except for what `keep` holds."""
+    number, rest = coefficient(node)
+    found: list[Factor] = []
+    stack: list[Factor] = [(rest, 1)] if rest is not None else []
+    while stack:
+        item, exponent = stack.pop()
+        if keep(item):
+            found.append((item, exponent))
+        elif item.op == "mul":
+            stack.extend((arg, exponent) for arg in reversed(item.args))
+        elif item.op == "pow" and item.args[1].number is not None and item.args[1].number.is_Integer:
+            stack.append((item.args[0], exponent * int(item.args[1].number)))
+        elif item.number is not None:
+            number *= item.number**exponent
+        else:
+            found.append((item, exponent))
+    return number, found
+
+
+def _product_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
+    number, found = factors(node)
+    if len(found) > _LONGEST:
+        return
+    scale, wanted = factors(pattern)
+    assert scale == 1
+    for binding, used in _match_factors(wanted, found, {}, ()):
+        often = min(found[i][1] // exponent for i, (_, exponent) in zip(used, wanted, strict=True))
+        left = list(found)
+        for i, (_, exponent) in zip(used, wanted, strict=True):
+            left[i] = (left[i][0], left[i][1] - often * exponent)
+        yield binding, lambda new, often=often, left=left: _product(number, [(new, often), *left])  # type: ignore[misc]
+
+
+def _match_factors(
+    wanted: list[Factor], found: list[Factor], binding: Binding, used: tuple[int, ...]
+) -> Iterator[tuple[Binding, tuple[int, ...]]]:
+    """Ways to find each wanted factor, with a power of the same sign and at least as large, among those found."""
+    if not wanted:
+        yield binding, used
+        return
+    item, exponent = wanted[0]
+    for i, (candidate, power) in enumerate(found):
+        if i in used or power // exponent < 1:
+            continue
+        for bound in _match(item, candidate, binding):
+            yield from _match_factors(wanted[1:], found, bound, (*used, i))
+
+
+def _product(number: Expr, found: list[Factor]) -> Node:
+    graph = found[0][0].graph
+    nodes = [item**exponent for item, exponent in found if exponent]
+    return number * reduce(graph.mul, nodes) if nodes else graph.const(number)
+
+
+# One node against one pattern
+
+
+def _match(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
+    """Bindings under which the pattern is exactly this node."""
+    if pattern.op == "input":
+        yield from _bind(str(pattern.value), node, binding)
+    elif pattern.number is not None:
+        if node.number == pattern.number:
+            yield binding
+    elif pattern.op == "add":
+        yield from _match_sum(pattern, node, binding)
+    elif pattern.op == "mul" and pattern.args[0].number is not None:
+        yield from _match(pattern.args[1], node * (1 / pattern.args[0].number), binding)
+    elif pattern.op == "pow":
+        if node.op == "pow" and node.args[1].number == pattern.args[1].number:
+            yield from _match(pattern.args[0], node.args[0], binding)
+    elif pattern.op == node.op:
+        yield from _match_operands(pattern.args, node, binding)
+
+
+def _bind(name: str, node: Node, binding: Binding) -> Iterator[Binding]:
+    if name in binding:
+        if binding[name] is node:
+            yield binding
+    elif name not in _NUMBERS or node.number is not None:
+        yield binding | {name: node}
+
+
+def _match_operands(patterns: tuple[Node, ...], node: Node, binding: Binding) -> Iterator[Binding]:
+    orders = [node.args, node.args[::-1]] if node.op in ("maximum", "minimum") else [node.args]
+    for args in orders:
+        bindings = [binding]
+        for pattern, arg in zip(patterns, args, strict=True):
+            bindings = [new for bound in bindings for new in _match(pattern, arg, bound)]
+        yield from bindings
+
+
+def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
+    """A sum inside a pattern: each of its two terms is matched by some terms of the node, all of them used."""
+    found = terms(node)
+    if node.op != "add" and node.number is None:
+        return
+    wanted = pattern.args
+    for i, (number, item) in enumerate(found):
+        rest = found[:i] + found[i + 1 :]
+        if not rest:
+            continue
+        one = node.graph.const(number) if item is None else number * item
+        other = _sum(rest) if any(t is not None for _, t in rest) else node.graph.const(sum(n for n, _ in rest))
+        for bound in _match_scaled(wanted[0], one, binding):
+            yield from _match_scaled(wanted[1], other, bound)
+
+
+def _match_scaled(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
+    """Like `_match`; a wild number times a pattern takes the node's numeric factor."""
+    if pattern.op == "mul" and pattern.args[0].op == "input" and pattern.args[0].value in _NUMBERS:
+        number, rest = coefficient(node)
+        if rest is not None:
+            for bound in _bind(str(pattern.args[0].value), node.graph.const(number), binding):
+                yield from _match(pattern.args[1], rest, bound)
+    else:
+        yield from _match(pattern, node, binding)
+
+
+def _instantiate(replacement: Node, binding: Binding, graph: Graph) -> Node:
+    """The replacement with what was bound in place of the wild names."""
+
+    def change(node: Node) -> Node:
+        if node.op == "input":
+            return binding[str(node.value)]
+        if node.op == "const":
+            return graph.node(node.number)  # type: ignore[arg-type]
+        return graph.apply(node.op, *(new[arg] for arg in node.args))
+
+    new: dict[Node, Node] = {}
+    for node in topological([replacement]):
+        new[node] = change(node)
+    return new[replacement]

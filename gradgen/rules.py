@@ -1,0 +1,80 @@
+"""The table of rewrite rules: an identity a row, each with the reason it is there.
+
+A pattern is written in terms of `u`, `v` (any expression) and `a`, `b` (any number). A pattern that is a sum matches
+inside a longer sum and up to a common factor; one that is a product matches inside a longer product, a power of it as
+often as it is there. `tests/test_rules.py` proves every identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sympy import Expr
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds."""
+
+    pattern: str
+    replacement: str
+    why: str
+    condition: Callable[..., bool] | None = None
+
+
+def _same_sign(a: Expr, b: Expr) -> bool:
+    return bool((a / b).is_positive)
+
+
+def _positive(a: Expr) -> bool:
+    return bool(a.is_positive)
+
+
+_TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
+_OVERFLOW = "the exponential overflows long before the result"
+
+RULES: tuple[Rule, ...] = (
+    # Exponentials against one another
+    Rule("log(exp(u))", "u", _OVERFLOW),
+    Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
+    Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
+    Rule("exp(u) - 1", "expm1(u)", "near u = 0 only the difference is left"),
+    Rule("expm1(u) + 1", "exp(u)", "undoes expm1 where a sum brings the 1 back"),
+    Rule("1/(a + b*exp(u))", "sigmoid(log(a/b) - u)/a", _OVERFLOW, _same_sign),
+    Rule("exp(u)*sigmoid(-u)", "sigmoid(u)", _OVERFLOW),
+    Rule("exp(-u)*sigmoid(u)", "sigmoid(-u)", _OVERFLOW),
+    Rule("exp(u)*sigmoid(a - u)", "exp(a)*sigmoid(u - a)", _OVERFLOW),
+    Rule("expm1(u)*sigmoid(-u)", "tanh(u/2)", "a quotient of exponentials: infinity over infinity in the tail"),
+    Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
+    Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
+    Rule("sinh(u)*sech(u)", "tanh(u)", "infinity over infinity in the tail"),
+    Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
+    Rule("1/cosh(u)", "sech(u)", "cosh overflows where its reciprocal is still a number"),
+    Rule("1/sinh(u)", "csch(u)", "sinh overflows where its reciprocal is still a number"),
+    # 1 - f and 1 + f
+    Rule("1 - sigmoid(u)", "sigmoid(-u)", _TAIL),
+    Rule("2*sigmoid(u) - 1", "tanh(u/2)", "near u = 0 only the difference is left"),
+    Rule("1 - tanh(u)**2", "sech(u)**2", _TAIL),
+    Rule("1 + tanh(u)", "2*sigmoid(2*u)", _TAIL),
+    Rule("1 - tanh(u)", "2*sigmoid(-2*u)", _TAIL),
+    Rule("1 + erf(u)", "erfc(-u)", _TAIL),
+    Rule("1 - erf(u)", "erfc(u)", _TAIL),
+    Rule("1 - cos(u)", "2*sin(u/2)**2", _TAIL),
+    Rule("1 + cos(u)", "2*cos(u/2)**2", _TAIL),
+    Rule("1 - u**2", "(1 - u)*(1 + u)", "u**2 is rounded before it is taken from 1"),
+    # Logarithms of sums
+    Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
+    Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
+    Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
+    Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
+    Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
+    Rule("log1p(expm1(u))", "u", _OVERFLOW),
+    Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),
+    Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
+    Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
+    Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
+    # Norms
+    Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
+    Rule("sqrt(1 + u**2)", "hypot(1, u)", "the square overflows before the norm does"),
+)

@@ -1,0 +1,630 @@
+"""Texts of the functions that C, CUDA or torch lack, or compute with too large an error.
+
+`C` holds definitions in the common subset of C11 and CUDA C++, `TORCH` definitions in Python on tensors; both by the name
+of the function. Two C functions are spelled otherwise than their key, which libraries have taken: `erfinv` defines
+`erf_inverse` (CUDA has an erfinv, with 5 ulps of error) and `gamma` defines `gamma_fn` (the C library has a gamma, which is
+lgamma). `NEEDS` names the entries that must come before an entry.
+
+The kernel's prelude gives the C texts `real`, `FN`, `NAN`, `INFINITY` and the math functions; the Python texts see `torch`,
+`math` and `Tensor`. A text begins its helpers' names with its own.
+
+Where a text holds fitted coefficients, they are those of the rational function that interpolates the exact one, computed
+by mpmath in 60 digits, at the Chebyshev nodes of the stated interval, rounded to double; its error there is below 1e-18
+of the function unless stated. "A&S" is Abramowitz & Stegun, Handbook of Mathematical Functions (1964).
+"""
+
+from __future__ import annotations
+
+C: dict[str, str] = {}
+TORCH: dict[str, str] = {}
+NEEDS: dict[str, tuple[str, ...]] = {}
+
+# Selection and sign
+
+C["damp"] = """\
+/* v * r where a vanishing v wins: 0 even if r is infinite. */
+FN real damp(real v, real r) { return v == 0 ? v : v * r; }
+"""
+TORCH["damp"] = '''\
+def damp(v: Tensor, r: Tensor) -> Tensor:
+    """v * r where a vanishing v wins: 0 even if r is infinite."""
+    return torch.where(v == 0, v, v * r)
+'''
+
+C["unit"] = """\
+/* a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0. */
+FN real unit(real a, real h) { return h == 0 ? h : a / h; }
+"""
+TORCH["unit"] = '''\
+def unit(a: Tensor, h: Tensor) -> Tensor:
+    """a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0."""
+    return torch.where(h == 0, h, a / h)
+'''
+
+C["maximum"] = """\
+/* The larger of the two, NaN where either is. */
+FN real maximum(real a, real b) { return a > b || a != a ? a : b; }
+"""
+C["minimum"] = """\
+/* The smaller of the two, NaN where either is. */
+FN real minimum(real a, real b) { return a < b || a != a ? a : b; }
+"""
+
+C["sgn"] = """\
+/* The sign; zeros and NaN stay what they are. */
+FN real sgn(real x) { return x > 0 ? real(1) : x < 0 ? real(-1) : x; }
+"""
+TORCH["sgn"] = '''\
+def sgn(x: Tensor) -> Tensor:
+    """The sign; zeros and NaN stay what they are."""
+    return torch.where(x > 0, 1.0, torch.where(x < 0, -1.0, x))
+'''
+
+C["heaviside"] = """\
+/* The unit step, h0 at zero. */
+FN real heaviside(real x, real h0) { return x > 0 ? real(1) : x < 0 ? real(0) : x == 0 ? h0 : x; }
+"""
+TORCH["heaviside"] = '''\
+def heaviside(x: Tensor, h0: Tensor) -> Tensor:
+    """The unit step, h0 at zero."""
+    return torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, torch.where(x == 0, h0, x)))
+'''
+
+# The logistic function and its kin. exp takes no positive argument, so that nothing overflows.
+
+C["sigmoid"] = """\
+/* The logistic function, 1 / (1 + exp(-x)). */
+FN real sigmoid(real x) {
+    real e = exp(-fabs(x));
+    return (x >= 0 ? real(1) : e) / (1 + e);
+}
+"""
+TORCH["sigmoid"] = '''\
+def sigmoid(x: Tensor) -> Tensor:
+    """The logistic function, 1 / (1 + exp(-x))."""
+    e = torch.exp(-x.abs())
+    return torch.where(x >= 0, 1.0, e) / (1 + e)
+'''
+
+C["logistic_density"] = """\
+/* The derivative of the logistic function, e / (1 + e)^2. */
+FN real logistic_density(real x) {
+    real e = exp(-fabs(x));
+    return e / ((1 + e) * (1 + e));
+}
+"""
+TORCH["logistic_density"] = '''\
+def logistic_density(x: Tensor) -> Tensor:
+    """The derivative of the logistic function, e / (1 + e)^2."""
+    e = torch.exp(-x.abs())
+    return e / ((1 + e) * (1 + e))
+'''
+
+C["softplus"] = """\
+/* log(1 + exp(x)) */
+FN real softplus(real x) { return (x > 0 ? x : real(0)) + log1p(exp(-fabs(x))); }
+"""
+TORCH["softplus"] = '''\
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x))"""
+    return x.clamp(min=0) + torch.log1p(torch.exp(-x.abs()))
+'''
+
+C["logaddexp"] = """\
+/* log(exp(a) + exp(b)); equal infinities have no difference. */
+FN real logaddexp(real a, real b) {
+    real d = a == b ? real(0) : fabs(a - b);
+    return (a > b ? a : b) + log1p(exp(-d));
+}
+"""
+TORCH["logaddexp"] = '''\
+def logaddexp(a: Tensor, b: Tensor) -> Tensor:
+    """log(exp(a) + exp(b)); equal infinities have no difference."""
+    d = torch.where(a == b, 0.0, (a - b).abs())
+    return torch.maximum(a, b) + torch.log1p(torch.exp(-d))
+'''
+
+C["sech"] = """\
+/* 1 / cosh(x), which decays where cosh overflows. */
+FN real sech(real x) {
+    real e = exp(-fabs(x));
+    return 2 * e / (1 + e * e);
+}
+"""
+TORCH["sech"] = '''\
+def sech(x: Tensor) -> Tensor:
+    """1 / cosh(x), which decays where cosh overflows."""
+    e = torch.exp(-x.abs())
+    return 2 * e / (1 + e * e)
+'''
+
+C["csch"] = """\
+/* 1 / sinh(x), which decays where sinh overflows. */
+FN real csch(real x) {
+    real a = fabs(x);
+    return copysign(2 * exp(-a) / -expm1(-2 * a), x);
+}
+"""
+TORCH["csch"] = '''\
+def csch(x: Tensor) -> Tensor:
+    """1 / sinh(x), which decays where sinh overflows."""
+    a = x.abs()
+    return torch.copysign(2 * torch.exp(-a) / -torch.expm1(-2 * a), x)
+'''
+
+# Those of torch compute exp(x) / 2, which overflows where exp does, log(2) too early.
+TORCH["sinh"] = '''\
+def sinh(x: Tensor) -> Tensor:
+    """torch.sinh overflows too early."""
+    h = torch.exp(x.abs() / 2)
+    return torch.where(x.abs() > 20, torch.copysign(h * (0.5 * h), x), torch.sinh(x))
+'''
+TORCH["cosh"] = '''\
+def cosh(x: Tensor) -> Tensor:
+    """torch.cosh overflows too early."""
+    h = torch.exp(x.abs() / 2)
+    return torch.where(x.abs() > 20, h * (0.5 * h), torch.cosh(x))
+'''
+
+TORCH["cbrt"] = '''\
+def cbrt(x: Tensor) -> Tensor:
+    """The real cube root: the power's, then one step of Newton's, which rids it of the rounding of 1/3."""
+    a = x.abs()
+    y = a ** (1 / 3)
+    y = torch.where((a > 0) & (a < math.inf), y - (y - a / (y * y)) / 3, y)
+    return torch.copysign(y, x)
+'''
+
+# Sinc
+
+C["sinc"] = """\
+/* sin(x) / x */
+FN real sinc(real x) { return x == 0 ? real(1) : isinf(x) ? real(0) : sin(x) / x; }
+"""
+TORCH["sinc"] = '''\
+def sinc(x: Tensor) -> Tensor:
+    """sin(x) / x; torch.sinc is that of pi x."""
+    return torch.where(x == 0, 1.0, torch.where(x.isinf(), 0.0, torch.sin(x) / x))
+'''
+
+C["dsinc"] = """\
+/* (sin(x) / x)' = (cos(x) - sin(x) / x) / x, near 0 its Taylor series, -x/3 + x^3/30 - ..., nested. */
+FN real dsinc(real x) {
+    double z = x, w = z * z, s = 1;
+    if (isinf(z)) return real(0);
+    if (w > 4) return real((cos(z) - sin(z) / z) / z);
+    for (int k = 10; k > 0; k--) s = 1 - s * w * (1.0 / (2 * k * (2 * k + 3)));
+    return real(-z * s / 3);
+}
+"""
+TORCH["dsinc"] = '''\
+def dsinc(x: Tensor) -> Tensor:
+    """(sin(x) / x)' = (cos(x) - sin(x) / x) / x, near 0 its Taylor series, -x/3 + x^3/30 - ..., nested."""
+    z = x.double()
+    w, s = z * z, 1.0
+    for k in range(10, 0, -1):
+        s = 1 - s * w / (2 * k * (2 * k + 3))
+    y = torch.where(w > 4, (torch.cos(z) - torch.sin(z) / z) / z, -z * s / 3)
+    return torch.where(z.isinf(), 0.0, y).to(x.dtype)
+'''
+
+C["d2sinc"] = """\
+/* (sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ... */
+FN real d2sinc(real x) {
+    double z = x, w = z * z, s = 1;
+    if (isinf(z)) return real(0);
+    if (w > 4) return real(-(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z);
+    for (int k = 10; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
+    return real(-s / 3);
+}
+"""
+TORCH["d2sinc"] = '''\
+def d2sinc(x: Tensor) -> Tensor:
+    """(sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ..."""
+    z = x.double()
+    w, s = z * z, 1.0
+    for k in range(10, 0, -1):
+        s = 1 - s * w * ((2 * k + 1) / (2 * k * (2 * k - 1) * (2 * k + 3)))
+    y = torch.where(w > 4, -(torch.sin(z) + 2 * (torch.cos(z) - torch.sin(z) / z) / z) / z, -s / 3)
+    return torch.where(z.isinf(), 0.0, y).to(x.dtype)
+'''
+
+# The gamma function and its logarithmic derivatives, each in terms of 1 + t with t >= 0: t = x - 1 for x >= 1, t = x in
+# (0, 1), t = -x where x is reflected, all exact. r, what x lies above the nearest integer, is exact as well.
+
+C["gamma"] = """\
+/* Gamma(1 + t) by a rational function on [0, 1] and the recurrence A&S 6.1.15, from 10 on by Stirling's series 6.1.40,
+   its power in two halves, for one overflows too early; negative x by reflection 6.1.17. */
+FN real gamma_fn(real x) {
+    double z = x, r = z - rint(z), t = z >= 1 ? z - 1 : fabs(z), half = 1, f = 1;
+    if (z < 0 && r == 0) return real(NAN);
+    if (t < 10) {
+        for (; t > 1; t -= 1) f *= t;
+        double p = ((((((2.902250155872659e-05 * t + 0.0003524597949092313) * t + 0.0027328158824730425)
+            * t + 0.016988237551121128) * t + 0.0738970315467388) * t + 0.2664425060621577)
+            * t + 0.6021935674856143) * t + 1.0;
+        double q = ((((((0.00021462798133534784 * t - 0.002976412269023573) * t + 0.010970709238829842)
+            * t + 0.02613385940287833) * t - 0.20927637091403406) * t - 0.04184000500256148)
+            * t + 1.1794092323871486) * t + 1.0;
+        f *= p / q;
+    } else {
+        t = t > 200 ? 200 : t;
+        double u = 1 / t, w = u * u;
+        half = pow(t, 0.5 * t + 0.25);
+        f = exp(u * (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w * (1.0 / 1188 - w
+            * (691.0 / 360360 - w * (1.0 / 156))))))));
+        f *= 2.5066282746310007 * exp(-t) * half;  /* the constant is sqrt(2 pi) */
+    }
+    if (z >= 1) return real(f * half);
+    if (z >= 0) return real(f / z);
+    double s = sin(3.141592653589793 * r), n = rint(z);
+    if (n != 2 * floor(0.5 * n)) s = -s;
+    return real(3.141592653589793 / (s * f) / half);
+}
+"""
+TORCH["gamma"] = '''\
+def gamma(x: Tensor) -> Tensor:
+    """Gamma(1 + t) by a rational function on [0, 1] and the recurrence A&S 6.1.15, from 10 on by Stirling's series 6.1.40,
+    its power in two halves, for one overflows too early; negative x by reflection 6.1.17."""
+    z = x.double()
+    n = z.round()
+    r = z - n
+    t = torch.where(z >= 1, z - 1, z.abs())
+    far = t >= 10
+    v = torch.where(far, 1.0, t)
+    product = torch.ones_like(v)
+    for _ in range(9):
+        product, v = torch.where(v > 1, product * v, product), torch.where(v > 1, v - 1, v)
+    p = q = 0.0
+    for a, b in (
+        (2.902250155872659e-05, 0.00021462798133534784),
+        (0.0003524597949092313, -0.002976412269023573),
+        (0.0027328158824730425, 0.010970709238829842),
+        (0.016988237551121128, 0.02613385940287833),
+        (0.0738970315467388, -0.20927637091403406),
+        (0.2664425060621577, -0.04184000500256148),
+        (0.6021935674856143, 1.1794092323871486),
+        (1.0, 1.0),
+    ):
+        p, q = p * v + a, q * v + b
+    v = torch.where(far, t, 10.0).clamp(max=200)
+    u, c = 1 / v, 0.0
+    for b in (1 / 156, 691 / 360360, 1 / 1188, 1 / 1680, 1 / 1260, 1 / 360, 1 / 12):
+        c = b - u * u * c
+    half = torch.where(far, v ** (0.5 * v + 0.25), 1.0)
+    f = torch.where(far, math.sqrt(2 * math.pi) * torch.exp(u * c) * torch.exp(-v) * half, product * (p / q))
+    s = torch.sin(math.pi * r)
+    s = torch.where(n == 2 * (0.5 * n).floor(), s, -s)
+    y = torch.where(z >= 1, f * half, torch.where(z >= 0, f / z, math.pi / (s * f) / half))
+    return torch.where((z < 0) & (r == 0), math.nan, y).to(x.dtype)
+'''
+
+C["loggamma"] = """\
+/* log Gamma(1 + t): on [0, 1] a rational function with the zeros taken out, then the recurrence A&S 6.1.15, from 10 on
+   Stirling's series 6.1.41. */
+FN double loggamma_1p(double t) {
+    double f = 1;
+    if (!(t < 10)) {
+        double u = 1 / t, w = u * u;
+        return (t + 0.5) * (log(t) - 1) + 1.4189385332046727  /* (1 + log(2 pi)) / 2 */
+            + u * (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w * (1.0 / 1188 - w
+            * (691.0 / 360360 - w * (1.0 / 156)))))));
+    }
+    for (; t > 1; t -= 1) f *= t;
+    double p = ((((((2.9464583706502804e-06 * t + 0.0010806808353176355) * t + 0.029220238177271075)
+        * t + 0.25669829592642) * t + 0.9930539511620571) * t + 1.8707344397470345)
+        * t + 1.6820338260351562) * t + 0.5772156649015329;
+    double q = ((((((0.0002909818225875854 * t + 0.01299531649521575) * t + 0.1724069213280993)
+        * t + 0.9950486887673503) * t + 2.8861913529065033) * t + 4.390349291918918)
+        * t + 3.3389343216915495) * t + 1.0;
+    return log(f) + t * (t - 1) * (p / q);
+}
+/* log|Gamma(x)|; negative x by reflection A&S 6.1.17, but by Taylor's series around the extremum between -3 and -2, whose
+   value is so small that the reflection's terms cancel. */
+FN real loggamma(real x) {
+    double z = x, u = z + 2.6107208684441447;
+    if (z >= 1) return real(loggamma_1p(z - 1));
+    if (z >= 0) return real(loggamma_1p(z) - log(z));
+    if (fabs(u) < 0.02) {
+        return real((((((((((1272.8711242412696 * u - 535.0696004982153) * u + 243.507600732863)
+            * u - 100.95660873530588) * u + 51.1405140013337) * u - 20.040726688570068)
+            * u + 12.804338095663972) * u - 4.2569085647330125) * u + 5.424164399604597)
+            * u - 1.3931965998064209e-15) * u - 0.11862999102044386);
+    }
+    return real(-log(fabs(sin(3.141592653589793 * (z - rint(z)))) / 3.141592653589793) - loggamma_1p(-z));
+}
+"""
+TORCH["loggamma"] = '''\
+def loggamma(x: Tensor) -> Tensor:
+    """log|Gamma(x)|"""
+    return torch.lgamma(x)
+'''
+
+C["digamma"] = """\
+/* psi(1 + t): on [0, 1] a rational function with the root taken out (in two parts), then the recurrence A&S 6.3.5, from 10
+   on the asymptotic series 6.3.18. */
+FN double digamma_1p(double t) {
+    double sum = 0;
+    if (!(t < 10)) {
+        double w = 1 / (t * t);
+        return log(t) + 0.5 / t - w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 - w * (1.0 / 132 - w
+            * (691.0 / 32760 - w * (1.0 / 12 - w * (3617.0 / 8160))))))));
+    }
+    for (; t > 1; t -= 1) sum += 1 / t;
+    double p = (((((1.0894678528383955e-06 * t + 0.0005811135063985677) * t + 0.01996408274151926)
+        * t + 0.21631407251432455) * t + 0.9711327526262392) * t + 1.8675925104074453)
+        * t + 1.2503801375034054;
+    double q = (((((0.00012043151172286901 * t + 0.006100975692434821) * t + 0.09111902253303285)
+        * t + 0.5710455727133128) * t + 1.6630736963665909) * t + 2.1771665986671342) * t + 1.0;
+    return (t - 0.46163214496836236 + 1.5522348162858677e-17) * (p / q) + sum;
+}
+/* The logarithmic derivative of Gamma; negative x by reflection, A&S 6.3.7. */
+FN real digamma(real x) {
+    double z = x, r = 3.141592653589793 * (z - rint(z));
+    if (z >= 1) return real(digamma_1p(z - 1));
+    if (z >= 0) return real(digamma_1p(z) - 1 / z);
+    if (r == 0) return real(NAN);
+    return real(digamma_1p(-z) - 3.141592653589793 * cos(r) / sin(r));
+}
+"""
+TORCH["digamma"] = '''\
+def digamma(x: Tensor) -> Tensor:
+    """The logarithmic derivative of Gamma. psi(1 + t): on [0, 1] a rational function with the root taken out (in two parts),
+    then the recurrence A&S 6.3.5, from 10 on the asymptotic series 6.3.18; negative x by reflection, 6.3.7."""
+    z = x.double()
+    r = math.pi * (z - z.round())
+    t = torch.where(z >= 1, z - 1, z.abs())
+    far = t >= 10
+    v = torch.where(far, 1.0, t)
+    total = torch.zeros_like(v)
+    for _ in range(9):
+        total, v = torch.where(v > 1, total + 1 / v, total), torch.where(v > 1, v - 1, v)
+    p = q = 0.0
+    for a, b in (
+        (1.0894678528383955e-06, 0.00012043151172286901),
+        (0.0005811135063985677, 0.006100975692434821),
+        (0.01996408274151926, 0.09111902253303285),
+        (0.21631407251432455, 0.5710455727133128),
+        (0.9711327526262392, 1.6630736963665909),
+        (1.8675925104074453, 2.1771665986671342),
+        (1.2503801375034054, 1.0),
+    ):
+        p, q = p * v + a, q * v + b
+    near = (v - 0.46163214496836236 + 1.5522348162858677e-17) * (p / q) + total
+    w, c = 1 / (t * t), 0.0
+    for b in (3617 / 8160, 1 / 12, 691 / 32760, 1 / 132, 1 / 240, 1 / 252, 1 / 120, 1 / 12):
+        c = b - w * c
+    y = torch.where(far, torch.log(t) + 0.5 / t - w * c, near)
+    reflected = torch.where(r == 0, math.nan, y - math.pi * torch.cos(r) / torch.sin(r))
+    return torch.where(z >= 1, y, torch.where(z >= 0, y - 1 / z, reflected)).to(x.dtype)
+'''
+
+C["polygamma"] = """\
+/* n! times the sum of (x + k)^-(n + 1) over k >= 0, for x >= 0: 16 terms, then the series A&S 6.4.11 for the rest. */
+FN double polygamma_sum(int n, double x) {
+    const double bernoulli[9] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6,
+        -3617.0 / 510, 43867.0 / 798};
+    double y = x + 16, factorial = 1, rest, sum, term = 1;
+    for (int j = 2; j < n; j++) factorial *= j;  /* (n - 1)! */
+    rest = factorial;
+    factorial *= n;
+    for (int j = 0; j < n; j++) rest /= y;
+    sum = 1 + n / (2 * y);
+    for (int j = 1; j < 10; j++) {
+        term *= (n + 2.0 * j - 2) * (n + 2.0 * j - 1) / (2.0 * j * (2 * j - 1)) / y / y;
+        sum += bernoulli[j - 1] * term;
+    }
+    sum *= rest;
+    for (int k = 15; k >= 0; k--) {
+        term = factorial;
+        for (int j = 0; j <= n; j++) term /= x + k;
+        sum += term;
+    }
+    return sum;
+}
+/* The n-th derivative of digamma, 1 <= n <= 20; negative x by reflection A&S 6.4.7. There the n-th derivative of
+   u = pi cot(pi x) is (-1)^n times a polynomial in u with positive coefficients, from u' = -(u^2 + pi^2). */
+FN real polygamma(int n, real x) {
+    double z = x, r = 3.141592653589793 * (z - rint(z)), c[12] = {1}, u, s = 1, power = 1;
+    if (!(z < 0)) return real(n % 2 ? polygamma_sum(n, z) : -polygamma_sum(n, z));
+    if (r == 0) return real(n % 2 ? INFINITY : NAN);
+    u = 3.141592653589793 * cos(r) / sin(r);
+    for (int k = 1; k <= n; k++) {  /* c[j] is the coefficient of u^(k + 1 - 2j) pi^(2j) */
+        for (int j = (k + 1) / 2; j > 0; j--) c[j] = c[j] * (k - 2 * j) + c[j - 1] * (k + 2 - 2 * j);
+        c[0] *= k;
+    }
+    s = c[0];
+    for (int j = 1; j <= (n + 1) / 2; j++) {
+        power *= 9.869604401089358;  /* pi^2 */
+        s = s * (u * u) + c[j] * power;
+    }
+    if (n % 2 == 0) s *= u;
+    return real((n % 2 ? s : -s) - polygamma_sum(n, 1 - z));
+}
+"""
+TORCH["polygamma"] = '''\
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """The n-th derivative of digamma, n >= 1. For x >= 0 it is (-1)^(n + 1) n! times the sum of (x + k)^-(n + 1) over k >= 0:
+    16 terms, then the series A&S 6.4.11 for the rest. Negative x by reflection, 6.4.7: there the n-th derivative of
+    u = pi cot(pi x) is (-1)^n times a polynomial in u with positive coefficients, from u' = -(u^2 + pi^2)."""
+    z = x.double()
+    negative = z < 0
+    v = torch.where(negative, 1 - z, z)
+    y = v + 16
+    rest = 0.0 * y + math.factorial(n - 1)
+    for _ in range(n):
+        rest = rest / y
+    total, term = 1 + n / (2 * y), 1.0
+    bernoulli = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
+    for j, b in enumerate(bernoulli, 1):
+        term = term * ((n + 2 * j - 2) * (n + 2 * j - 1) / (2 * j * (2 * j - 1))) / y / y
+        total = total + b * term
+    total = total * rest
+    for k in range(15, -1, -1):
+        term = 1.0 * math.factorial(n)
+        for _ in range(n + 1):
+            term = term / (v + k)
+        total = total + term
+    c = [1] + [0] * ((n + 1) // 2)  # of u^(k + 1 - 2j) pi^(2j)
+    for k in range(1, n + 1):
+        for j in range((k + 1) // 2, 0, -1):
+            c[j] = c[j] * (k - 2 * j) + c[j - 1] * (k + 2 - 2 * j)
+        c[0] *= k
+    r = math.pi * (z - z.round())
+    u = math.pi * torch.cos(r) / torch.sin(r)
+    s = 0.0
+    for j, a in enumerate(c):
+        s = s * (u * u) + a * math.pi ** (2 * j)
+    s = s if n % 2 else -s * u
+    s = torch.where(r == 0, math.inf if n % 2 else math.nan, s)
+    return torch.where(negative, s - total, total if n % 2 else -total).to(x.dtype)
+'''
+
+# The error function's inverse
+
+C["erfinv"] = """\
+/* The inverse of erf: y times a rational function of y^2 up to 1/2, rational functions of sqrt(-log(1 - |y|)) beyond, on
+   [0.83, 2.5] and on [2.5, 6.1], where 1 - |y| is 2^-53. */
+FN real erf_inverse(real y) {
+    double z = y, a = fabs(z), p, q;
+    if (a <= 0.5) {
+        double w = z * z;
+        p = ((((-0.0016005493035574966 * w + 0.0756427849231936) * w - 0.616477943407903)
+            * w + 1.7868025384515263) * w - 2.125309744068628) * w + 0.886226925452758;
+        q = ((((-0.00880258939807174 * w + 0.18562996432609088) * w - 1.0828992979876984)
+            * w + 2.5686335220784353) * w - 2.6599546266312846) * w + 1.0;
+        return real(z * (p / q));
+    }
+    if (a >= 1) return real(a > 1 ? NAN : copysign(INFINITY, z));
+    double t = sqrt(-log(1 - a));
+    if (t < 2.5) {
+        p = ((((((((0.06268166298538916 * t + 1.1976367907847827) * t + 5.012919439536326)
+            * t + 6.542532293005519) * t + 7.004346533795804) * t + 5.060375569230095)
+            * t + 2.3086266612691806) * t + 0.8784993478070603) * t + 0.0010019043859816634)
+            * t - 6.137797158646546e-05;
+        q = (((((((0.06267581745388073 * t + 1.1983539863371662) * t + 5.154007208710364)
+            * t + 8.161344742356588) * t + 10.752477922752776) * t + 8.840560692218697)
+            * t + 6.350925624119502) * t + 2.562970234530918) * t + 1.0;
+    } else {
+        p = (((((0.009420514225999668 * t + 0.2645748635949284) * t + 1.587999298121188)
+            * t + 2.232835976519587) * t + 0.23060942582439672) * t + 0.27579941672721436)
+            * t - 0.05044313810482573;
+        q = ((((0.009420126979778716 * t + 0.26464712185148315) * t + 1.6110516441877816)
+            * t + 2.639973168767259) * t + 1.6223093972642846) * t + 1.0;
+    }
+    return real(copysign(p / q, z));
+}
+"""
+TORCH["erfinv"] = '''\
+def erfinv(y: Tensor) -> Tensor:
+    """The inverse of erf: y times a rational function of y^2 up to 1/2, rational functions of sqrt(-log(1 - |y|)) beyond, on
+    [0.83, 2.5] and on [2.5, 6.1], where 1 - |y| is 2^-53."""
+    z = y.double()
+    a = z.abs()
+    w = z * z
+    t = torch.sqrt(-torch.log1p(-a))
+    p = q = 0.0
+    for b, c in (
+        (-0.0016005493035574966, -0.00880258939807174),
+        (0.0756427849231936, 0.18562996432609088),
+        (-0.616477943407903, -1.0828992979876984),
+        (1.7868025384515263, 2.5686335220784353),
+        (-2.125309744068628, -2.6599546266312846),
+        (0.886226925452758, 1.0),
+    ):
+        p, q = p * w + b, q * w + c
+    middle = z * (p / q)
+    p = q = 0.0
+    for b, c in (
+        (0.06268166298538916, 0.0),
+        (1.1976367907847827, 0.06267581745388073),
+        (5.012919439536326, 1.1983539863371662),
+        (6.542532293005519, 5.154007208710364),
+        (7.004346533795804, 8.161344742356588),
+        (5.060375569230095, 10.752477922752776),
+        (2.3086266612691806, 8.840560692218697),
+        (0.8784993478070603, 6.350925624119502),
+        (0.0010019043859816634, 2.562970234530918),
+        (-6.137797158646546e-05, 1.0),
+    ):
+        p, q = p * t + b, q * t + c
+    outer = p / q
+    p = q = 0.0
+    for b, c in (
+        (0.009420514225999668, 0.0),
+        (0.2645748635949284, 0.009420126979778716),
+        (1.587999298121188, 0.26464712185148315),
+        (2.232835976519587, 1.6110516441877816),
+        (0.23060942582439672, 2.639973168767259),
+        (0.27579941672721436, 1.6223093972642846),
+        (-0.05044313810482573, 1.0),
+    ):
+        p, q = p * t + b, q * t + c
+    outer = torch.where(t < 2.5, outer, torch.where(a == 1, math.inf, p / q))
+    return torch.where(a <= 0.5, middle, torch.copysign(outer, z)).to(y.dtype)
+'''
+
+# Bessel functions of integer order n >= 0
+
+C["bessel_i"] = """\
+/* The modified Bessel function of the first kind: the power series A&S 9.6.10 up to 30 + n^2, the asymptotic one 9.7.1 beyond,
+   its exponential in two halves, for one overflows too early. */
+FN real bessel_i(int n, real x) {
+    double z = x, a = fabs(z), sum, term = 1;
+    if (a <= 30 + n * n) {
+        for (int k = 1; k <= n; k++) term *= 0.5 * a / k;
+        sum = term;
+        for (int k = 1; term > 1e-17 * sum; k++) {
+            term *= 0.25 * a * a / (k * (k + (double) n));
+            sum += term;
+        }
+    } else {
+        sum = 1;
+        for (int k = 1; k < 25; k++) {
+            term *= ((2.0 * k - 1) * (2 * k - 1) - 4.0 * n * n) / (8 * k * a);
+            sum += term;
+        }
+        term = exp(a > 2000 ? 1000 : 0.5 * a);
+        sum *= term / sqrt(6.283185307179586 * (a > 2000 ? 2000 : a)) * term;
+    }
+    return real(z < 0 && n % 2 ? -sum : sum);
+}
+"""
+TORCH["bessel_i"] = '''\
+def bessel_i(n: int, x: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind: the power series A&S 9.6.10 up to 30 + n^2, the asymptotic one 9.7.1
+    beyond, its exponential in two halves, for one overflows too early."""
+    z = x.double()
+    a = z.abs()
+    h = 0.5 * a.clamp(max=30 + n * n)
+    term = torch.ones_like(h)
+    for k in range(1, n + 1):
+        term = term * h / k
+    near = term
+    for k in range(1, 50 + n * n):
+        term = term * (h * h / (k * (k + n)))
+        near = near + term
+    term = far = 1.0
+    for k in range(1, 25):
+        term = term * (((2 * k - 1) ** 2 - 4 * n * n) / (8 * k)) / a
+        far = far + term
+    half = torch.exp(0.5 * a.clamp(max=2000))
+    far = far * (half / torch.sqrt(2 * math.pi * a.clamp(max=2000)) * half)
+    y = torch.where(a <= 30 + n * n, near, far)
+    return (torch.where(z < 0, -y, y) if n % 2 else y).to(x.dtype)
+'''
+
+C["bessel_j"] = """\
+/* The Bessel function of the first kind; its parity is that of n. */
+FN real bessel_j(int n, real x) {
+    double a = fabs((double) x), y = n == 0 ? j0(a) : n == 1 ? j1(a) : jn(n, a);
+    return real(x < 0 && n % 2 ? -y : y);
+}
+"""
+C["bessel_y"] = """\
+/* The Bessel function of the second kind, of x >= 0. */
+FN real bessel_y(int n, real x) {
+    double z = x;
+    return real(z < 0 ? NAN : z == 0 ? -INFINITY : n == 0 ? y0(z) : n == 1 ? y1(z) : yn(n, z));
+}
+"""

@@ -1,0 +1,408 @@
+"""The functions that gradgen brings itself, in C (float and double) and in torch, against mpmath in mixed ULPs."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from mpmath import inf, mpf, nan
+
+from gradgen.special import NEEDS, TORCH
+from gradgen.special import C as C_TEXTS
+
+BAR = 4.0
+POINTS = 60  # per stratum and function
+
+FLOAT, DOUBLE = np.float32, np.float64
+TYPES = {FLOAT: "float", DOUBLE: "double"}
+C_NAMES = {"erfinv": "erf_inverse", "gamma": "gamma_fn"}  # where C spells a function otherwise than its key
+
+PRELUDE = """\
+#include <math.h>
+#include <tgmath.h>
+typedef {type} real;
+#define real(x) ((real) (x))
+#define FN static inline
+"""
+CUDA_PRELUDE = """\
+typedef {type} real;
+#define FN static __device__ __forceinline__
+#define NAN __int_as_float(0x7fc00000)
+#define INFINITY __int_as_float(0x7f800000)
+"""
+
+# Exact values, each with the scale of the mixed error: the largest |x . derivative by x|
+
+Exact = tuple[Any, Any]
+
+
+def _of(f: Callable[[Any], Any], derivative: Callable[[Any], Any]) -> Callable[[Any], Exact]:
+    return lambda x: (f(x), abs(x * derivative(x)))
+
+
+def _sigmoid(x: Any) -> Any:
+    e = mpmath.exp(-abs(x))
+    return (1 if x >= 0 else e) / (1 + e)
+
+
+def _logistic_density(x: Any) -> Any:
+    e = mpmath.exp(-abs(x))
+    return e / (1 + e) ** 2
+
+
+def _softplus(x: Any) -> Any:
+    return max(x, 0) + mpmath.log1p(mpmath.exp(-abs(x)))
+
+
+def _logaddexp(a: Any, b: Any) -> Exact:
+    value = max(a, b) + mpmath.log1p(mpmath.exp(-abs(a - b)))
+    return value, max(abs(a) * _sigmoid(a - b), abs(b) * _sigmoid(b - a))
+
+
+def _tanh(x: Any) -> Any:
+    return mpmath.tanh(x) if abs(x) < 1000 else mpmath.sign(x)
+
+
+def _csch(x: Any) -> Exact:
+    if x == 0:
+        return inf, 0
+    return mpmath.csch(x), abs(x * mpmath.csch(x) / _tanh(x))
+
+
+def _sinc(order: int) -> Callable[[Any], Any]:
+    """The derivatives of sin(x)/x: that of order n is the integral of t^n cos(x t + n pi / 2) over t in [0, 1]."""
+
+    def value(x: Any) -> Any:
+        if abs(x) < 1:
+            terms = range(20)
+            return sum(
+                (-1) ** k * x ** (2 * k - order) / mpmath.factorial(2 * k - order) / (2 * k + 1)
+                for k in terms
+                if 2 * k >= order
+            )
+        s, c = mpmath.sin(x), mpmath.cos(x)
+        first = (c - s / x) / x
+        second = -(s + 2 * first) / x
+        return (s / x, first, second, -(c + 3 * second) / x)[order]
+
+    return value
+
+
+def _pole(x: Any) -> bool:
+    return x <= 0 and mpmath.isint(x)
+
+
+def _polygamma(n: int, x: Any) -> Any:
+    """By reflection for negative x, where mpmath takes very long: the sum over all integers in place of the cotangent."""
+    if x > 0:
+        return mpmath.polygamma(n, x)
+    r = x - mpmath.nint(x)
+    a, b = (r, 1 - r) if r > 0 else (1 + r, -r)
+    if n == 0:
+        cot = mpmath.pi * mpmath.cot(mpmath.pi * r)
+    else:
+        cot = (-1) ** n * mpmath.factorial(n) * (mpmath.zeta(n + 1, a) + (-1) ** (n + 1) * mpmath.zeta(n + 1, b))
+    return (-1) ** n * mpmath.polygamma(n, 1 - x) - cot
+
+
+def _gamma(x: Any) -> Exact:
+    if _pole(x):
+        return (inf if x == 0 else nan), 0
+    if abs(x) > 400:
+        return (inf if x > 0 else mpf(0)), 0
+    value = mpmath.gamma(x)
+    return value, abs(x * value * _polygamma(0, x))
+
+
+def _loggamma(x: Any) -> Exact:
+    return (inf, 0) if _pole(x) else (mpmath.re(mpmath.loggamma(x)), abs(x * _polygamma(0, x)))
+
+
+def _polygamma_of(n: int) -> Callable[[Any], Exact]:
+    def exact(x: Any) -> Exact:
+        if _pole(x):
+            return (-inf if n == 0 and x == 0 else inf if n % 2 else -inf if x == 0 else nan), 0
+        return _polygamma(n, x), abs(x * _polygamma(n + 1, x))
+
+    return exact
+
+
+def _erfinv(y: Any) -> Exact:
+    if abs(y) >= 1:
+        return (nan if abs(y) > 1 else inf * y), 0
+    value = mpmath.erfinv(y) if abs(y) > 1e-20 else y * mpmath.sqrt(mpmath.pi) / 2
+    return value, abs(y * mpmath.exp(value**2))
+
+
+def _bessel(f: Callable[[int, Any], Any], n: int, first: int, second: int) -> Callable[[Any], Exact]:
+    """`first` C[n-1] + `second` C[n+1] is twice the derivative."""
+
+    def exact(x: Any) -> Exact:
+        if f is mpmath.bessely and x <= 0:
+            return (nan if x < 0 else -inf), 0
+        before = f(n - 1, x) if n else (second * first) * f(1, x)
+        return f(n, x), abs(x * (first * before + second * f(n + 1, x)) / 2)
+
+    return exact
+
+
+# Points
+
+
+def _strata(dtype: Any, low: float = -np.inf, high: float = np.inf, rng: Any = None, n: int = 0) -> np.ndarray:
+    """Of all exponents and both signs, between `low` and `high`."""
+    info = np.finfo(dtype)
+    exponents = rng.integers(info.minexp - info.nmant, info.maxexp, 3 * n)
+    x = np.ldexp(1 + rng.random(3 * n), exponents) * rng.choice([-1, 1], 3 * n)
+    return x[(x >= low) & (x <= high)]
+
+
+def points(dtype: Any, case: Case, seed: int = 0) -> np.ndarray:
+    """All exponents in the domain; uniform in the spans; close to the given points; the points where all changes."""
+    rng = np.random.default_rng(seed)
+    info = np.finfo(dtype)
+    parts = [_strata(dtype, *case.domain, rng=rng, n=POINTS)]
+    parts += [rng.uniform(*span, 2 * POINTS) for span in case.spans]
+    for centre in case.near:
+        exponents = rng.uniform(0, info.nmant, POINTS // 4)
+        parts.append(centre + rng.choice([-1, 1], len(exponents)) * np.exp2(exponents) * np.spacing(dtype(abs(centre))))
+    edges = [0.0, 1.0, float(info.tiny), float(info.smallest_subnormal), float(info.max)]
+    parts.append(np.array([e for edge in edges for e in (edge, -edge) if case.domain[0] <= e <= case.domain[1]]))
+    with np.errstate(over="ignore"):
+        x = np.concatenate(parts).astype(dtype)
+    return np.unique(x[np.isfinite(x)])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function to test.
+
+    Attributes:
+        exact: from the arguments to the exact value and the scale.
+        spans: where to look closely, beside all exponents.
+        near: points around which to look in all distances.
+        domain: outside of it no point is chosen.
+        order: the integer argument that comes first.
+        arity: 1 or 2 real arguments.
+    """
+
+    exact: Callable[..., Exact]
+    spans: tuple[tuple[float, float], ...] = ((-4, 4),)
+    near: tuple[float, ...] = ()
+    domain: tuple[float, float] = (-math.inf, math.inf)
+    order: int | None = None
+    arity: int = 1
+
+
+_TAILS = ((-4, 4), (-40, 40), (-110, 110), (-104, -86), (86, 104), (-750, 750), (-746, -707), (707, 746))
+_GAMMA = ((0, 3), (-4, 0), (0, 40), (-40, 0), (100, 172), (-186, -100))
+_ROOTS = (
+    1,
+    2,
+    1.4616321449683623,
+    -0.5040830082644554,
+    -1.573498473162390,
+    -2.6107208684441447,
+    -2.457024738220800,
+    -2.747682646727413,
+    -3.635293366436901,
+    -3.143580888349980,
+    -1,
+    -2,
+    -3,
+    -10,
+)
+_TURNS = (2.0815759778181, 4.4934094579090642, 7.7252518369377, 5.9403699904)
+
+CASES: dict[str, Case] = {
+    "sigmoid": Case(_of(_sigmoid, _logistic_density), _TAILS),
+    "logistic_density": Case(_of(_logistic_density, lambda x: _logistic_density(x) * _tanh(x / 2)), _TAILS),
+    "softplus": Case(_of(_softplus, _sigmoid), _TAILS),
+    "logaddexp": Case(_logaddexp, _TAILS, arity=2),
+    "sech": Case(_of(mpmath.sech, lambda x: mpmath.sech(x) * _tanh(x)), _TAILS),
+    "csch": Case(_csch, _TAILS),
+    "sinh": Case(_of(mpmath.sinh, mpmath.cosh), _TAILS),
+    "cosh": Case(_of(mpmath.cosh, mpmath.sinh), _TAILS),
+    "cbrt": Case(lambda x: (mpmath.sign(x) * mpmath.cbrt(abs(x)), 0)),
+    "sinc": Case(_of(_sinc(0), _sinc(1)), ((-4, 4), (-100, 100)), _TURNS),
+    "dsinc": Case(_of(_sinc(1), _sinc(2)), ((-4, 4), (-100, 100)), _TURNS),
+    "d2sinc": Case(_of(_sinc(2), _sinc(3)), ((-4, 4), (-100, 100)), _TURNS),
+    "gamma": Case(_gamma, _GAMMA, _ROOTS),
+    "loggamma": Case(_loggamma, _GAMMA, _ROOTS),
+    "digamma": Case(_polygamma_of(0), _GAMMA[:4], _ROOTS),
+    **{f"polygamma_{n}": Case(_polygamma_of(n), _GAMMA[:4], (-1, -2, -0.5), order=n) for n in range(1, 9)},
+    "erfinv": Case(_erfinv, ((-1, 1), (0.9, 1)), (0.5, 1, -1, 0.998), domain=(-1, 1)),
+    **{
+        f"bessel_i_{n}": Case(
+            _bessel(mpmath.besseli, n, 1, 1), ((-5, 5), (-60, 60), (60, 95), (-720, 720), (708, 715)), order=n,
+            near=(30.0 + n * n,), domain=(-2000, 2000)
+        )
+        for n in range(6)
+    },
+    **{
+        f"bessel_{kind}_{n}": Case(
+            _bessel(f, n, 1, -1), ((0, 5), (0, 30), (-30, 0), (0, 100)), domain=(-1e5, 1e5), order=n
+        )
+        for kind, f in (("j", mpmath.besselj), ("y", mpmath.bessely))
+        for n in range(6)
+    },
+}  # fmt: skip
+
+
+def _name(case: str) -> str:
+    return case.rsplit("_", 1)[0] if CASES[case].order is not None else case
+
+
+# The measure
+
+
+def mixed_error(got: float, exact: Any, scale: Any, dtype: Any) -> float:
+    """|got - exact| in units of the last place of max(|exact|, scale); infinite for a wrong NaN or infinity."""
+    info = np.finfo(dtype)
+    if mpmath.isnan(exact):
+        return 0.0 if math.isnan(got) else math.inf
+    if abs(exact) >= mpf(float(info.max)) * (1 + mpf(float(info.epsneg)) / 2):
+        return 0.0 if got == (math.inf if exact > 0 else -math.inf) else math.inf
+    if not math.isfinite(got):
+        return math.inf
+    size = max(abs(exact), min(scale, mpf(float(info.max))), mpf(float(info.tiny)))
+    return float(abs(mpf(got) - exact) / mpmath.ldexp(1, mpmath.frexp(size)[1] - 1 - info.nmant))
+
+
+_exact_cache: dict[tuple[str, Any], tuple[list[np.ndarray], list[Exact]]] = {}
+
+
+def _reference(case_name: str, dtype: Any) -> tuple[list[np.ndarray], list[Exact]]:
+    key = case_name, dtype
+    if key not in _exact_cache:
+        case = CASES[case_name]
+        arguments = [points(dtype, case, seed) for seed in range(case.arity)]
+        if case.arity == 2:
+            a, b = (np.random.default_rng(5).permutation(x) for x in arguments)
+            n = min(len(a), len(b))
+            a, b = a[:n], b[:n]
+            # near each other as well, and where the result passes zero
+            u = np.random.default_rng(6).uniform(-3, 0, n)
+            a = np.concatenate([a, a, u]).astype(dtype)
+            b = np.concatenate([b, a[:n] + b[:n] % 20, np.log1p(-np.exp(u))]).astype(dtype)
+            keep = np.isfinite(a) & np.isfinite(b)
+            arguments = [a[keep], b[keep]]
+        with mpmath.workdps(40):
+            exact = [case.exact(*map(mpf, map(float, row))) for row in zip(*arguments, strict=True)]
+        _exact_cache[key] = arguments, exact
+    return _exact_cache[key]
+
+
+def worst(case_name: str, dtype: Any, compute: Callable[..., np.ndarray]) -> tuple[float, Any]:
+    """The largest mixed error and where it is."""
+    arguments, exact = _reference(case_name, dtype)
+    got = compute(*arguments)
+    assert got.dtype == dtype
+    errors = [mixed_error(float(g), *e, dtype) for g, e in zip(got, exact, strict=True)]
+    at = int(np.argmax(errors))
+    return errors[at], ([float(a[at]) for a in arguments], float(got[at]), mpmath.nstr(exact[at][0], 20))
+
+
+# C
+
+
+def c_source(type_name: str, prelude: str = PRELUDE, loops: bool = True) -> str:
+    """All C texts, and a loop over an array around each function."""
+    texts: dict[str, None] = {}
+    for name in C_TEXTS:
+        for part in (*NEEDS.get(name, ()), name):
+            if part in C_TEXTS:
+                texts[C_TEXTS[part]] = None
+    lines = [prelude.format(type=type_name), *texts]
+    for name, text in C_TEXTS.items():
+        spelled = C_NAMES.get(name, name)
+        signature = text[text.rindex(f"real {spelled}(") :].split("{")[0]
+        order = "int" in signature
+        arity = signature.count("real ") - 1
+        operands = (["n"] if order else []) + ["x[i]", "y[i]"][:arity]
+        if loops:
+            lines.append(
+                f"void loop_{name}(int n, const real *x, const real *y, real *out, long size) "
+                f"{{ for (long i = 0; i < size; i++) out[i] = {spelled}({', '.join(operands)}); }}"
+            )
+        else:
+            lines.append(
+                f'extern "C" __global__ void loop_{name}(int n, const real *x, const real *y, real *out) '
+                f"{{ int i = threadIdx.x; out[i] = {spelled}({', '.join(operands)}); }}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, ctypes.CDLL]:
+    return build(tmp_path_factory.mktemp("special"))
+
+
+def build(folder: Path) -> dict[Any, ctypes.CDLL]:
+    """The library of each type."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    built = {}
+    for dtype, type_name in TYPES.items():
+        source, library = folder / f"{type_name}.c", folder / f"{type_name}.so"
+        source.write_text(c_source(type_name))
+        flags = ["-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+        subprocess.run(
+            [compiler, *flags, "-Wno-unused-parameter", "-shared", "-fPIC", source, "-o", library, "-lm"], check=True
+        )
+        built[dtype] = ctypes.CDLL(str(library))
+    return built
+
+
+def c_function(library: ctypes.CDLL, name: str, order: int | None = None) -> Callable[..., np.ndarray]:
+    def compute(*arguments: np.ndarray) -> np.ndarray:
+        arrays = [np.ascontiguousarray(a) for a in arguments]
+        out = np.empty_like(arrays[0])
+        x, y = (arrays * 2)[:2]
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)]
+        getattr(library, f"loop_{name}")(ctypes.c_int(order or 0), *pointers, ctypes.c_long(out.size))
+        return out
+
+    return compute
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
+@pytest.mark.parametrize("case", [case for case in CASES if _name(case) in C_TEXTS])
+def test_c_meets_the_bar(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
+    error, at = worst(case, dtype, c_function(libraries[dtype], _name(case), CASES[case].order))
+    assert error <= BAR, at
+
+
+# torch
+
+
+def torch_functions() -> dict[str, Any]:
+    """The functions that the texts define."""
+    namespace: dict[str, Any] = {"torch": torch, "math": math, "Tensor": torch.Tensor}
+    for text in TORCH.values():
+        exec(text, namespace)
+    return namespace
+
+
+def torch_function(name: str, order: int | None = None) -> Callable[..., np.ndarray]:
+    function = torch_functions()[name]
+    before = () if order is None else (order,)
+    return lambda *arguments: function(*before, *map(torch.from_numpy, arguments)).numpy()
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
+@pytest.mark.parametrize("case", [case for case in CASES if _name(case) in TORCH])
+def test_torch_meets_the_bar(case: str, dtype: Any) -> None:
+    error, at = worst(case, dtype, torch_function(_name(case), CASES[case].order))
+    assert error <= BAR, at

@@ -1,0 +1,56 @@
+"""The wheel, installed as a user installs it: it brings its templates, needs no torch, and builds the same files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of a fresh environment with the wheel and what it depends on."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, REPOSITORY], check=True)
+    (wheel,) = folder.glob("gradgen_torch-*.whl")
+    venv.create(folder / "venv", with_pip=True)
+    programs = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+    install = [programs / "python", "-m", "pip", "install", "--quiet", "-c", REPOSITORY / "constraints.txt", wheel]
+    subprocess.run(install, check=True)
+    return programs
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """The output of a command that has to succeed, away from the checkout."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_gallery_is_built_byte_for_byte_as_in_the_checkout(installed: Path, tmp_path: Path) -> None:
+    run(installed / "gradgen", "build", REPOSITORY / "formulas", cwd=tmp_path)
+    built = {file.name: file.read_bytes() for file in (tmp_path / "generated").iterdir()}
+    assert len(built) > 10
+    assert built == {file.name: file.read_bytes() for file in (REPOSITORY / "generated").glob("*.py")}
+
+
+def test_what_the_checkout_built_is_fresh(installed: Path, tmp_path: Path) -> None:
+    output = run(installed / "gradgen", "check", REPOSITORY / "formulas", "-o", REPOSITORY / "generated", cwd=tmp_path)
+    assert output.endswith(" fresh\n")
+
+
+def test_neither_torch_nor_the_checkout_is_needed(installed: Path, tmp_path: Path) -> None:
+    program = (
+        "import importlib.util, gradgen.build;"
+        "print(importlib.util.find_spec('torch'), gradgen.build.templates_dir(), sep='\\n')"
+    )
+    torch, templates = run(installed / "python", "-c", program, cwd=tmp_path).splitlines()
+    assert torch == "None"
+    assert Path(templates).is_relative_to(installed.parent)
