@@ -2,12 +2,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist loadgroup
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow check check-format check-lint check-types check-drift clean
 
 demo: $(INSTALLED)  ## build swish, check its gradient, run it beside torch's
 	$(BIN)/gradgen build formulas/swish.py
@@ -19,10 +19,18 @@ test: $(INSTALLED)  ## the everyday suite
 test-slow: $(INSTALLED)  ## what takes long or needs the network
 	$(BIN)/pytest -m slow $(PYTEST_ARGS)
 
-check: $(INSTALLED)  ## format, lint, types, drift of generated/
+check: check-format check-lint check-types check-drift  ## all that can be checked without running
+
+check-format: $(INSTALLED)
 	$(BIN)/ruff format --check .
+
+check-lint: $(INSTALLED)
 	$(BIN)/ruff check .
+
+check-types: $(INSTALLED)
 	$(BIN)/mypy
+
+check-drift: $(INSTALLED)
 	$(BIN)/gradgen check
 
 clean:  ## the environment and all caches; nothing that git keeps

@@ -123,7 +123,8 @@ def main() -> None:
 def build_command(survey: build.Survey, jobs: int | None, fail_on_change: bool) -> Exit:
     """Build the formulas that changed.
 
-    FILES are spec files, FOLDERS hold them; by default it is the folder formulas/.
+    FILES are spec files, FOLDERS hold them; by default it is the folder formulas/. When folders alone are given, they
+    are taken for all there is: a generated file in the output folder whose spec is in none of them is removed.
     """
     code = _report_problems(survey)
     built = changed = failed = 0

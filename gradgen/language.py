@@ -31,6 +31,10 @@ class Tensor:
 
     grad: bool = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.grad, bool):
+            raise GradgenError(f"Tensor(grad={self.grad!r})", hint="Write Tensor, or Tensor(grad=False).")
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -52,10 +56,12 @@ class Parameter:
 class Op:
     """An operation declared by `@op`. Calling it calls the function, so that formulas may use one another."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], files: frozenset[str] = frozenset()) -> None:
         self.function = function
         self.name = function.__name__
+        self.files = files
         self.derivatives: dict[str, Callable[..., Any]] = {}
+        self.used = False
         DECLARED.append(self)
 
     def derivative(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -64,12 +70,17 @@ class Op:
         The decorated function takes the op's parameters (those it needs, by name) and returns the derivative of the
         output by that input; for several outputs a tuple of them.
         """
+        how = f'Write @{self.name}.derivative("x") above a function, x being an input of {self.name}.'
+        if not isinstance(name, str):
+            raise GradgenError(f"a derivative of {self.name} without the name of an input", hint=how)
 
         def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            if not inspect.isfunction(function):
+                raise GradgenError(f"the derivative of {self.name} by {name!r} is no function", hint=how)
             if name in self.derivatives:
-                raise GradgenError(
-                    f"{self.name} has two derivatives by {name!r}", line=function.__code__.co_firstlineno
-                )
+                raise GradgenError(f"{self.name} has two derivatives by {name!r}", hint="Take one of them out.")
+            if self.used:
+                raise self._lost()
             self.derivatives[name] = function
             return function
 
@@ -77,35 +88,50 @@ class Op:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.derivatives:
-            raise GradgenError(
-                f"{self.name} has a derivative of its own, which would be lost inside another formula",
-                hint="Write its formula out here and give this op a derivative of its own, or call the generated"
-                " operations one after the other.",
-            )
+            raise self._lost()
+        self.used = True
         return self.function(*args, **kwargs)
+
+    def _lost(self) -> GradgenError:
+        return GradgenError(
+            f"{self.name} has a derivative of its own, which would be lost inside another formula",
+            hint="Write its formula out here and give this op a derivative of its own, or call the generated"
+            " operations one after the other.",
+        )
 
 
 # What `@op` has declared since the last load began, in order; `load` empties it.
 DECLARED: list[Op] = []
 
 
-def op(function: Callable[..., Any]) -> Op:
+def op(function: Callable[..., Any] | None = None) -> Op:
     """Declare an operation: a function from symbols to a SymPy expression, or a tuple of them.
 
     Its parameters are annotated `Tensor` (the default), `Tensor(grad=False)`, `float`, `int` or `bool`.
     """
-    if not inspect.isfunction(function):
-        raise GradgenError(f"@op decorates a function, not {function!r}", hint="Write @op above a def.")
-    return Op(function)
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        raise GradgenError(f"@op decorates a def, not {_described(function)}", hint=_PLAIN)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        kind = "async" if inspect.iscoroutinefunction(function) else "a generator"
+        raise GradgenError(f"{function.__name__} is {kind}; an operation is a plain function", hint=_PLAIN)
+    caller = inspect.currentframe()
+    caller = caller.f_back if caller else None
+    files = {function.__code__.co_filename, caller.f_code.co_filename if caller else ""}
+    return Op(function, frozenset(files))
 
 
-_KINDS: dict[Any, Parameter] = {
-    inspect.Parameter.empty: Parameter("", "tensor"),
-    Tensor: Parameter("", "tensor"),
-    float: Parameter("", "float"),
-    int: Parameter("", "int"),
-    bool: Parameter("", "bool"),
-}
+_PLAIN = "Write @op alone, without brackets, right above a plain def that returns a formula."
+
+
+def _described(value: object) -> str:
+    if inspect.isfunction(value):
+        return "a lambda, which has no name"
+    if value is None or isinstance(value, str):
+        return "nothing" if value is None else repr(value)
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+_KINDS: dict[Any, str] = {inspect.Parameter.empty: "tensor", Tensor: "tensor", float: "float", int: "int", bool: "bool"}
 
 
 def parameters(declared: Op) -> tuple[Parameter, ...]:
@@ -114,28 +140,34 @@ def parameters(declared: Op) -> tuple[Parameter, ...]:
     Raises:
         GradgenError: for `*args`, an unknown annotation, a default of the wrong type.
     """
+    hint = "Write Tensor, Tensor(grad=False), float, int or bool, with Tensor from gradgen: from gradgen import Tensor, op"
     try:
         signature = inspect.signature(declared.function, eval_str=True)
-    except NameError as error:
-        raise GradgenError(
-            f"{error} in the signature of {declared.name}", hint="Import Tensor: from gradgen import Tensor, op"
-        ) from error
-    return tuple(_parameter(declared.name, p) for p in signature.parameters.values())
+    except Exception as error:  # an annotation in quotes is code of the user's
+        raise GradgenError(f"{error}, in the signature of {declared.name}", hint=hint) from error
+    found = tuple(_parameter(declared.name, p, hint) for p in signature.parameters.values())
+    for before, after in zip(found, found[1:], strict=False):
+        if before.default is not None and after.default is None:
+            raise GradgenError(
+                f"{after.name!r} of {declared.name} has no default, but follows {before.name!r}, which has one",
+                hint="Write parameters with a default last.",
+            )
+    return found
 
 
-def _parameter(op_name: str, p: inspect.Parameter) -> Parameter:
+def _parameter(op_name: str, p: inspect.Parameter, hint: str) -> Parameter:
     if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-        raise GradgenError(f"{op_name} takes *{p.name}", hint="Name every input: the signature is the operation's own.")
+        raise GradgenError(f"{op_name} takes {p}", hint="Name every input: the signature is the operation's own.")
     if isinstance(p.annotation, Tensor):
-        kind, grad = "tensor", p.annotation.grad
-    elif isinstance(p.annotation, type) and p.annotation in _KINDS:
-        kind, grad = _KINDS[p.annotation].kind, True
-    else:
-        raise GradgenError(
-            f"parameter {p.name!r} of {op_name} is annotated {p.annotation!r}",
-            hint="Write Tensor, Tensor(grad=False), float, int or bool.",
-        )
-    return Parameter(p.name, kind, grad, _default(op_name, p, kind))
+        return Parameter(p.name, "tensor", p.annotation.grad, _default(op_name, p, "tensor"))
+    if isinstance(p.annotation, type) and p.annotation in _KINDS:
+        kind = _KINDS[p.annotation]
+        return Parameter(p.name, kind, True, _default(op_name, p, kind))
+    written = inspect.formatannotation(p.annotation)
+    raise GradgenError(f"parameter {p.name!r} of {op_name} is annotated {written}, which gradgen does not know", hint=hint)
+
+
+_EXACT = 2**53  # whole numbers up to here are floats, too
 
 
 def _default(op_name: str, p: inspect.Parameter, kind: str) -> float | int | bool | None:
@@ -145,12 +177,28 @@ def _default(op_name: str, p: inspect.Parameter, kind: str) -> float | int | boo
     if kind == "tensor":
         raise GradgenError(
             f"tensor input {p.name!r} of {op_name} has the default {value!r}",
-            hint=f"A tensor has no default; for a hyper-parameter write {p.name}: float = {value!r}.",
+            hint=f"A tensor has no default; for a hyper-parameter write {p.name}: float = {_number(value)!r}.",
         )
-    if kind == "float" and type(value) in (int, float):
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "int" and type(value) is int:
+        if abs(value) <= _EXACT:
+            return value
+        problem = f"the default of {p.name!r} of {op_name} is beyond 2**53, where a float64 skips whole numbers"
+        raise GradgenError(problem, hint=f"Write {p.name}: float, or a smaller number.")
+    number = _number(value)
+    if kind == "float" and number is not None:
+        return number
+    example = {"bool": "True", "int": "1", "float": "1.0"}[kind]
+    problem = f"the default of {p.name!r} of {op_name} is {value!r}, which is no {kind}"
+    raise GradgenError(problem, hint=f"Write a {kind}, such as {p.name}: {kind} = {example}.")
+
+
+def _number(value: Any) -> float | None:
+    """A real number of Python's, numpy's or SymPy's as a float; None for anything else."""
+    if isinstance(value, bool | str | complex):
+        return None
+    try:
         return float(value)
-    if (kind == "int" and type(value) is int) or (kind == "bool" and type(value) is bool):
-        return value  # type: ignore[no-any-return]
-    raise GradgenError(
-        f"the default of {p.name!r} of {op_name} is {value!r}, no {kind}", hint=f"Write {p.name}: {kind} = ..."
-    )
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -10,7 +10,7 @@ import sympy
 
 from gradgen.graph import Graph, Node, topological
 from gradgen.primitives import PRIMITIVES
-from gradgen.rewrite import Factor, factors
+from gradgen.rewrite import Factor, factors, rewrite
 
 
 def limits(roots: Sequence[Node]) -> list[Node]:
@@ -77,7 +77,7 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
-    if node.op == "damp":
+    if node.op == "damp" or node.op.startswith("mul_"):
         return True
     return ("vanishes" in growth and args[0].grows) or ("keeps zero" in growth and args[0].vanishes)
 
@@ -100,7 +100,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
     if node.op == "where":  # as `_propagate_nan` leaves it
         condition, p, q = args
         return condition.tensors | (p.nan if node.args[2].is_number(sympy.nan) else p.nan & q.nan)
-    if node.op in ("damp", "unit"):
+    if node.op in ("damp", "unit") or node.op.startswith("mul_"):
         return args[0 if node.op == "damp" else 1].nan
     return frozenset().union(*(arg.nan for arg in args))
 
@@ -131,9 +131,27 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
     if not vanishing or not growing:
         return None
     rest = [factor for factor in found if factor not in vanishing and factor not in growing]
+    shown = [part for factor in vanishing for part in _shown(factor)]
     graph = node.graph
-    bound = graph.apply("damp", _product(graph, vanishing), _product(graph, growing))
+    bound = _product(graph, growing)
+    for base, exponent in shown:
+        product = PRIMITIVES[base.op].product if base.op in PRIMITIVES and exponent > 0 else ""
+        for _ in range(exponent if product else 0):
+            bound = graph.apply(product, bound, base.args[0])
+        if not product and facts(base**exponent).vanishes:
+            bound = graph.apply("damp", base**exponent, bound)
+        elif not product:
+            rest.append((base, exponent))
     return number * graph.mul(_product(graph, rest), bound)
+
+
+def _shown(factor: Factor) -> list[Factor]:
+    """A vanishing factor as factors in which the primitive that vanishes can be seen."""
+    base, exponent = factor
+    if PRIMITIVES[base.op].product:
+        return [factor]
+    _, found = factors(rewrite([base], late=True)[0])
+    return [(inner, exponent * power) for inner, power in found]
 
 
 def _product(graph: Graph, found: Iterable[Factor]) -> Node:

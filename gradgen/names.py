@@ -69,7 +69,7 @@ class Namer:
         """A name that says what a node is: sigmoid_x, x_squared, product1."""
         words = [names.get(arg) for arg in node.args]
         described = _power_name(node, names) if node.op == "pow" else None
-        op = _SHORT.get(node.op, node.op)
+        op = "product" if node.op.startswith("mul_") else _SHORT.get(node.op, node.op)
         if described is None and node.op == "mul" and all(words) and not any("_" in str(word) for word in words):
             described = "_".join(map(str, words))
         if described is None and node.op not in _NOUNS and len(words) == 1:

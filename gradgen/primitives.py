@@ -21,7 +21,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import functions, special
+from gradgen import functions, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -44,6 +44,7 @@ class Primitive:
         growth: how it behaves for large arguments, words of: "vanishes" (tends to 0 exponentially on a side), "explodes"
             (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a word: grows, at
             most as a power.
+        product: the name of the primitive r * f(t), where f vanishes and the product needs care of its own.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Primitive:
     torch_source: str = ""
     constant_operands: int = 0
     growth: frozenset[str] = frozenset()
+    product: str = ""
 
 
 def _f(op: str, *args: Any) -> Node:
@@ -172,9 +174,10 @@ def _d2sinc_exact(x: Any) -> Any:
 def _own(name: str) -> dict[str, str]:
     """The definitions of a function that gradgen brings itself."""
     parts = (*special.NEEDS.get(name, ()), name)
+    sources = special.C | scaled.C
     return {
-        "c_source": "\n".join(special.C[part] for part in parts if part in special.C),
-        "torch_source": special.TORCH.get(name, ""),
+        "c_source": "\n\n\n".join(sources[part] for part in parts if part in sources),
+        "torch_source": (special.TORCH | scaled.TORCH).get(name, ""),
     }
 
 
@@ -224,7 +227,7 @@ _ROWS = [
     _row("or", None, "{0} || {1}", "{0} | {1}", exact=lambda a, b: a or b, arity=2),
     _row("not", None, "!{0}", "~{0}", exact=lambda a: not a),
     # Exponentials and logarithms
-    _row("exp", lambda y, x: (y,), sympy=sympy.exp, growth="vanishes, explodes"),
+    _row("exp", lambda y, x: (y,), sympy=sympy.exp, product="mul_exp", growth="vanishes, explodes"),
     _row("log", lambda y, x: (1 / x,), exact=lambda x: mpmath.log(x) if x != 0 else -mpmath.inf, sympy=sympy.log),
     _row("log1p", lambda y, x: (1 / (1 + x),), sympy=cfunctions.log1p, growth="keeps zero"),
     _row("expm1", lambda y, x: (_f("exp", x),), sympy=cfunctions.expm1, growth="explodes, keeps zero"),
@@ -242,13 +245,13 @@ _ROWS = [
         lambda y, x: (_f("logistic_density", x),),
         exact=_sigmoid_exact,
         sympy=functions.sigmoid,
-        growth="vanishes, bounded",
+        product="mul_sigmoid", growth="vanishes, bounded",
     ),
     _row(
         "logistic_density",
         lambda y, x: (-y * _f("tanh", x / 2),),
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
-        growth="vanishes, bounded",
+        product="mul_logistic_density", growth="vanishes, bounded",
     ),
     _row(
         "softplus", lambda y, x: (_f("sigmoid", x),), exact=_softplus_exact, sympy=functions.softplus, growth="vanishes"
@@ -284,14 +287,14 @@ _ROWS = [
     _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero"),
     _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes"),
     _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero"),
-    _row("sech", lambda y, x: (-y * _f("tanh", x),), sympy=sympy.sech, growth="vanishes, bounded"),
+    _row("sech", lambda y, x: (-y * _f("tanh", x),), sympy=sympy.sech, product="mul_sech", growth="vanishes, bounded"),
     _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes"),
     _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero"),
     _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh),
     _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero"),
     # Error function, gamma, Bessel
     _row("erf", lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erf, growth="bounded, keeps zero"),
-    _row("erfc", lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erfc, growth="vanishes, bounded"),
+    _row("erfc", lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erfc, product="mul_erfc", growth="vanishes, bounded"),
     _row("erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), sympy=sympy.erfinv),
     _row(
         "gamma",
@@ -344,7 +347,12 @@ _ROWS = [
     _row("ceil", lambda y, x: (0,), sympy=sympy.ceiling),
 ]
 
-PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
+# Products with a vanishing function, which `limits` puts in last: r * f(t).
+_PRODUCTS = [
+    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2) for row in _ROWS if row.product
+]
+
+PRIMITIVES: dict[str, Primitive] = {row.name: row for row in [*_ROWS, *_PRODUCTS]}
 BY_SYMPY: dict[type, Primitive] = {row.sympy: row for row in _ROWS if row.sympy is not None}
 
 # Functions that are written in terms of others: each a SymPy function and its definition on nodes.

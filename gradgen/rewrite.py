@@ -20,17 +20,18 @@ _NUMBERS = ("a", "b")
 _LONGEST = 64  # terms of a sum, or factors of a product, that are looked at together
 
 
-def rewrite(roots: Iterable[Node], known: dict[Node, Node] | None = None) -> list[Node]:
-    """The roots in their sound form. `known` maps nodes that are to be kept or replaced whole."""
-    rewriter = _Rewriter(known or {})
+def rewrite(roots: Iterable[Node], late: bool = False) -> list[Node]:
+    """The roots in their sound form; `late` applies the late rules, too."""
+    rewriter = _Rewriter(late)
     return [rewriter.node(root) for root in roots]
 
 
 class _Rewriter:
     """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
 
-    def __init__(self, known: dict[Node, Node]) -> None:
-        self.done = dict(known)
+    def __init__(self, late: bool) -> None:
+        self.late = late
+        self.done: dict[Node, Node] = {}
 
     def node(self, root: Node) -> Node:
         for node in topological([root], stop=self.done.keys()):
@@ -44,7 +45,7 @@ class _Rewriter:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
             new = _folded(node)
-            for rule in _rules_for(node.op):
+            for rule in _rules_for(node.op, self.late):
                 new = new or _apply(rule, node)
                 if new is node:
                     new = None
@@ -78,10 +79,11 @@ def _maker(graph: Graph, name: str) -> Callable[..., Node]:
 
 
 @cache
-def _rules_for(op: str) -> tuple[_Pattern, ...]:
+def _rules_for(op: str, late: bool) -> tuple[_Pattern, ...]:
     """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
-    return tuple(pattern for pattern in map(_Pattern, RULES) if pattern.pattern.op in kinds)
+    rules = [rule for rule in RULES if late or not rule.late]
+    return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
 
 
 def _apply(pattern: _Pattern, node: Node) -> Node | None:

@@ -15,12 +15,17 @@ from sympy import Expr
 
 @dataclass(frozen=True)
 class Rule:
-    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds."""
+    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
+
+    A `late` rule is applied only to a vanishing factor of a product that another factor would make 0 times infinity (see
+    `limits`): it shows the primitive that vanishes.
+    """
 
     pattern: str
     replacement: str
     why: str
     condition: Callable[..., bool] | None = None
+    late: bool = False
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -77,4 +82,11 @@ RULES: tuple[Rule, ...] = (
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(1 + u**2)", "hypot(1, u)", "the square overflows before the norm does"),
+    # Late
+    Rule(
+        "tanh(softplus(u))",
+        "sigmoid(u)*((1 + sigmoid(-u))/(1 + sigmoid(-u)**2))",
+        "the sigmoid is the factor that vanishes",
+        late=True,
+    ),
 )

@@ -14,16 +14,16 @@ REPOSITORY = Path(__file__).parent.parent
 SHIPPED = ("gradgen", "templates", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 SPEC = "from sympy import symbols\n\nx = symbols('x')\nparabola = {formula}\n"
 
-# pre-commit makes an environment and installs the package into it, from the network.
-pytestmark = pytest.mark.slow
+# pre-commit installs the package into an environment of its own, from the network; one group, so that it does so once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pre-commit")]
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables with which git and pre-commit depend on nothing of the user's."""
     home = tmp_path_factory.mktemp("home")
-    # Within a git hook, git tells by these which repository it is about; it is none of ours.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # Git hooks set GIT_DIR and others; PYTHONPATH could put the checkout before what is installed.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PYTHONPATH"))}
     return inherited | {
         "GIT_AUTHOR_NAME": "A. Tester",
         "GIT_AUTHOR_EMAIL": "tester@example.org",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
@@ -11,7 +12,8 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.slow
+# One group: whatever the number of processes, one of them makes the environment, once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*command: str | Path, cwd: Path) -> str:
     """The output of a command that has to succeed, away from the checkout."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

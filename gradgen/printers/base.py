@@ -48,6 +48,8 @@ class Printer:
         if node.op in RELATIONS:
             a, b = (self.expression(arg, SUM) for arg in node.args)
             return f"{a} {_RELATION_SIGNS[node.op]} {b}", COMPARE
+        if node.op.startswith("mul_"):
+            return self.print_product(node)
         method = getattr(self, f"print_{node.op}", None)
         return method(node) if method else self.call(node)
 
@@ -144,6 +146,11 @@ class Printer:
     def print_damp(self, node: Node) -> tuple[str, int]:
         v, r = node.args
         return f"{self.expression(r, PRODUCT)} * {self.expression(v, UNARY)}", PRODUCT
+
+    def print_product(self, node: Node) -> tuple[str, int]:
+        """r * f(t) of a vanishing f."""
+        r, t = node.args
+        return f"{self.expression(r, PRODUCT)} * {node.op.removeprefix('mul_')}({self.expression(t)})", PRODUCT
 
     def print_unit(self, node: Node) -> tuple[str, int]:
         a, h = node.args

@@ -66,7 +66,10 @@ class NumericPrinter(Printer):
             return {2: square, 3: f"{square} * {text}", 4: f"({square}) * ({square})"}[int(value)], PRODUCT
         return self.power.format(self.operand(base, node), self.operand(exponent, node)), ATOM
 
-    print_damp = print_unit = None  # type: ignore[assignment]
+    def print_damp(self, node: Node) -> tuple[str, int]:
+        return self.call(node)
+
+    print_unit = print_product = print_damp
 
     def call(self, node: Node) -> tuple[str, int]:
         row = PRIMITIVES[node.op]

@@ -1,0 +1,151 @@
+"""The exact value of a formula and of its derivatives, by mpmath, from what the user wrote.
+
+Independent of all that gradgen derives: it evaluates the formula before any rule, and differentiates by central
+differences in enough digits. Precision doubles until two evaluations agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import mpmath
+import sympy
+from mpmath import mpf
+
+from gradgen.graph import Graph, Node, topological
+from gradgen.load import Formula
+from gradgen.primitives import PRIMITIVES
+from gradgen.share import share
+
+_AGREE = 80  # bits that two evaluations must agree in; a double has 53
+_NOTHING = mpf(2) ** -1200  # below any number that a double holds
+_MOST = 40_000  # bits of precision at which two evaluations that still differ are given up
+
+Point = Mapping[str, float]
+
+
+class Exact:
+    """A formula as exact functions of a point (a number for each parameter).
+
+    Args:
+        formula: the formula as the user wrote it.
+        dtype: the type whose range the points and results have.
+    """
+
+    def __init__(self, formula: Formula, dtype: str = "float64") -> None:
+        # Enough bits to see the smallest number beside 1, or two such neighbours beside each other.
+        self._bits = MANTISSA[dtype] - SMALLEST_EXPONENT[dtype]
+        self._graph = Graph(p.name for p in formula.scalars)
+        convert = share(formula, self._graph)
+        self._roots = [convert(expression) for expression in formula.outputs]
+        self._orders = [topological([root]) for root in self._roots]
+
+    def value(self, point: Point, output: int = 0) -> mpf:
+        """The value of an output; NaN where it is not real."""
+        return _settled(lambda: self._evaluate(output, _lift(point)), self._bits + 150)
+
+    def derivative(self, point: Point, wrt: Sequence[str], output: int = 0) -> mpf:
+        """The derivative of an output by one or two inputs (the same one twice for its second derivative).
+
+        By central differences of a relative width that vanishes with the precision: at a kink the mean of both sides.
+        """
+        precision = (2 + len(wrt)) * self._bits + 400
+        return _settled(lambda: self._difference(output, _lift(point), wrt), precision)
+
+    def _difference(self, output: int, point: dict[str, mpf], wrt: Sequence[str]) -> mpf:
+        if not wrt:
+            return self._evaluate(output, point)
+        name = wrt[0]
+        width = mpf(2) ** -(mpmath.mp.prec // (6 * len(wrt))) * (abs(point[name]) or mpf(2) ** -self._bits)
+        above, below = ({**point, name: point[name] + step} for step in (width, -width))
+        return (self._difference(output, above, wrt[1:]) - self._difference(output, below, wrt[1:])) / (2 * width)
+
+    def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
+        values: dict[Node, object] = {}
+        for node in self._orders[output]:
+            values[node] = _evaluated(node, values, point)
+        return values[self._roots[output]]
+
+
+def _lift(point: Point) -> dict[str, mpf]:
+    return {name: mpf(value) if isinstance(value, float | int) else value for name, value in point.items()}
+
+
+def _evaluated(node: Node, values: Mapping[Node, object], point: Mapping[str, mpf]) -> object:
+    if node.op in ("input", "flag"):
+        return point[str(node.value)]
+    if node.op == "true":
+        return True
+    if node.number is not None:
+        return mpmath.nan if node.number is sympy.nan else mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
+    args = [values[arg] for arg in node.args]
+    if node.op == "where":  # the branch that is not taken may be anything
+        return args[1] if args[0] else args[2]
+    try:
+        return PRIMITIVES[node.op].mpmath(*args)
+    except (ZeroDivisionError, ValueError):
+        return mpmath.nan
+
+
+def _settled(evaluate: Callable[[], mpf], precision: int) -> mpf:
+    """The value on which two precisions, one twice the other, agree."""
+    previous = None
+    while precision <= _MOST:
+        with mpmath.workprec(precision):
+            value = evaluate()
+        if previous is not None and _agree(previous, value):
+            return value
+        previous, precision = value, 2 * precision
+    raise ArithmeticError("no agreement between precisions: is the point a singularity?")
+
+
+def _agree(a: mpf, b: mpf) -> bool:
+    if mpmath.isnan(a) or mpmath.isnan(b):
+        return bool(mpmath.isnan(a) and mpmath.isnan(b))
+    if mpmath.isinf(a) or mpmath.isinf(b):
+        return bool(a == b)
+    return bool(abs(a - b) <= max(abs(b) * mpf(2) ** -_AGREE, _NOTHING))
+
+
+# Errors in units in the last place
+
+MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
+SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14}
+LARGEST = {
+    "float64": float.fromhex("0x1.fffffffffffffp1023"),
+    "float32": float.fromhex("0x1.fffffep127"),
+    "bfloat16": float.fromhex("0x1.fep127"),
+    "float16": 65504.0,
+}
+
+
+def ulp(value: mpf, dtype: str) -> mpf:
+    """The distance between neighbouring numbers of a type at `value`."""
+    exponent = math.floor(mpmath.log(abs(value), 2)) if value != 0 else SMALLEST_EXPONENT[dtype]
+    return mpf(2) ** (max(exponent, SMALLEST_EXPONENT[dtype]) - MANTISSA[dtype] + 1)
+
+
+def mixed_error(computed: float, exact: mpf, scale: mpf, dtype: str) -> float:
+    """|computed - exact| in units of ulp(max(|exact|, scale)).
+
+    Args:
+        computed: what a kernel gave.
+        exact: the exact result.
+        scale: the largest |x * d exact/dx| over the inputs x: what a rounded input alone makes of the result.
+        dtype: the type of the result.
+
+    Returns:
+        The error; infinite for a NaN or an infinity where the exact result is a number of the type, 0 for an infinity
+        where the exact result, or the next number to it, is beyond the type's largest.
+    """
+    if mpmath.isnan(exact):
+        return 0.0
+    unit = ulp(max(abs(exact), scale), dtype)
+    if math.isinf(computed) and abs(exact) + 4 * unit > LARGEST[dtype]:
+        return 0.0 if (computed > 0) == (exact > 0) else math.inf
+    if not math.isfinite(computed):
+        return math.inf
+    if mpmath.isinf(exact):
+        return 0.0 if abs(computed) >= LARGEST[dtype] else math.inf
+    return float(abs(mpf(computed) - exact) / unit)

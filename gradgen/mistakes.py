@@ -1,0 +1,109 @@
+"""What the exceptions mean that mistakes in a spec file raise, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+
+import sympy
+
+import gradgen
+
+_SYMBOLS = "The inputs are SymPy symbols, a formula for one element, not tensors."
+
+# The text of an exception, and what to do about it; {0}, {1} are what the brackets match.
+_HINTS: tuple[tuple[str, str], ...] = (
+    (r"truth value of Relational", "Write Piecewise((a, condition), (b, True)); for and, or, not: And, Or, Not."),
+    (r"(Cannot convert expression|must be real number)", "Use SymPy's functions: from sympy import exp, sin, ..."),
+    (r"Cannot round|Cannot convert symbols to int", "Write floor(x), or floor(x + S(1)/2) to round."),
+    (r"ufunc|no callable|must be Tensor, not", "Use SymPy's functions: from sympy import exp, sin, ..."),
+    (r"operand type\(s\) for \^", "Write a power as x**2; ^ is Python's exclusive or."),
+    (r"operand type\(s\) for [&|]", "Put each comparison into brackets: (x > 0) & (x < 1)."),
+    (r"operand type\(s\) for @", "A formula is computed element by element; it has no matrix product."),
+    (r"operand type\(s\) for .*'Op'", "Call the operation: name(x)."),
+    (
+        r"operand type\(s\) for .*('\w*(Than|Equality)'|'(And|Or|Not|BooleanTrue|BooleanFalse)')|BooleanAtom not allowed",
+        "A condition is no number: write Piecewise((1, condition), (0, True)).",
+    ),
+    (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
+    (r"ExprCondPair|\(expr, cond\) pair", "Each branch is a pair: Piecewise((x, x > 0), (0, True))."),
+    (r"'Symbol' object (is not (subscriptable|iterable)|cannot be interpreted as an integer)|non-iterable Symbol", _SYMBOLS),
+    (r"'function' object has no attribute 'derivative'", "Put @op above the function that it is a derivative of."),
+    (r"Tensor\.__init__\(\)", "Write Tensor, or Tensor(grad=False)."),
+    (r"relative import", "Write it without the leading dot; the folder of the spec file is searched first."),
+    (r"'tuple'.*operand|operand.*'tuple'|concatenate tuple", "Take a tuple apart first: a, b = name(x)."),
+    (r"maximum recursion depth", "A formula has a fixed number of steps, a few hundred at most; no operation calls itself."),
+)
+
+
+def explain(error: BaseException, statement: ast.stmt | None, tree: ast.Module) -> tuple[str, str | None]:
+    """The problem in a sentence, and a hint where the mistake is a known one."""
+    text = re.sub(r" \((?:/|[A-Za-z]:).*\)$", "", " ".join(str(error).split("\n\n")[0].splitlines()[:2]).strip())
+    problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return problem, _call_hint(statement, tree, text) or _type_hint(error, text) or _text_hint(text)
+
+
+def _text_hint(text: str) -> str | None:
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
+
+
+def _type_hint(error: BaseException, text: str) -> str | None:
+    if isinstance(error, SystemExit):
+        return "Take out what ends Python: the file is executed to read its formulas."
+    if isinstance(error, UnboundLocalError):
+        return None
+    if isinstance(error, NameError):
+        return _name_hint(str(getattr(error, "name", "")))
+    if isinstance(error, ModuleNotFoundError):
+        return "A spec file needs sympy and gradgen, and may import the files beside it."
+    if isinstance(error, ImportError | AttributeError):
+        return _attribute_hint(text)
+    return None
+
+
+def _name_hint(name: str) -> str:
+    for module in ("gradgen", "sympy"):
+        if name in dir({"gradgen": gradgen, "sympy": sympy}[module]):
+            return f"Import it: from {module} import {name}."
+    similar = _similar(name)
+    return f"Did you mean {similar}? " if similar else "Import it, define it, or make it a parameter of the operation."
+
+
+def _attribute_hint(text: str) -> str | None:
+    found = re.search(r"'?(\w+)'? object has no attribute '(\w+)'", text)
+    if found and found[1] in ("Symbol", "Add", "Mul", "Pow"):
+        name = found[2]
+        known = hasattr(sympy, name) or name in gradgen.__all__
+        return f"Write {name}(x): the inputs are SymPy symbols, not tensors." if known else _SYMBOLS
+    found = re.search(r"import name '(\w+)'|has no attribute '(\w+)'", text)
+    similar = _similar(found[1] or found[2]) if found else None
+    return f"Did you mean {similar}?" if similar else None
+
+
+def _similar(name: str) -> str | None:
+    matches = difflib.get_close_matches(name, [*gradgen.__all__, *dir(sympy)], 1)
+    return matches[0] if matches else None
+
+
+def _call_hint(statement: ast.stmt | None, tree: ast.Module, text: str) -> str | None:
+    """A hint from what the statement calls: Python's max, or a function of a library of numbers or tensors."""
+    if not re.search("truth value|[Cc]annot convert|ufunc|callable|must be|invalid combination|not supported", text):
+        return None
+    calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)] if statement else []
+    for call in calls:
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if name in ("max", "min"):
+            return f"Write {name.title()}({', '.join(map(ast.unparse, call.args))}), SymPy's {name.title()}."
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(owner, ast.Name) and owner.id in _libraries(tree):
+            written = ast.unparse(call.func)
+            return f"{written} takes no symbols. Use SymPy's functions: from sympy import exp, Max, Piecewise, ..."
+    return None
+
+
+def _libraries(tree: ast.Module) -> set[str]:
+    """The names of imported modules that compute with numbers, not with symbols."""
+    aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    foreign = [a for a in aliases if a.name.split(".")[0] in ("math", "cmath", "numpy", "scipy", "torch", "jax")]
+    return {alias.asname or alias.name.split(".")[0] for alias in foreign}

@@ -1,0 +1,108 @@
+"""Texts of products r * f(t) with a function f that vanishes exponentially; see `special` for the conventions.
+
+Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and where
+it is 0 an infinite r would make it NaN. So beyond a threshold f is computed 2**64 times too large, which costs a shift of
+the exponent by 64 log(2), and the product is scaled back; its rounding is the last one. The shift's own rounding is far
+below what rounding t does to the result there.
+"""
+
+from __future__ import annotations
+
+C: dict[str, str] = {}
+TORCH: dict[str, str] = {}
+NEEDS: dict[str, tuple[str, ...]] = {}
+
+C["mul_exp"] = """\
+/* r * exp(t), 0 where exp(t) is. */
+FN real mul_exp(real r, real t) {
+    const bool deep = t < -64;
+    const real e = exp(deep ? t + real(44.3614195558365) : t);  /* 64 log(2) */
+    const real product = e == 0 ? e : r * e;
+    return deep ? product * real(5.421010862427522e-20) : product;  /* 2**-64 */
+}
+"""
+TORCH["mul_exp"] = '''\
+def mul_exp(r: Tensor, t: Tensor) -> Tensor:
+    """r * exp(t), 0 where exp(t) is."""
+    deep = t < -64
+    e = torch.exp(torch.where(deep, t + 44.3614195558365, t))
+    product = torch.where(e == 0, e, r * e)
+    return torch.where(deep, product * 2.0**-64, product)
+'''
+
+C["mul_sigmoid"] = """\
+/* r * sigmoid(t), 0 where sigmoid(t) is. */
+FN real mul_sigmoid(real r, real t) {
+    const real e = exp(t < -64 ? t + real(44.3614195558365) : -fabs(t));  /* 64 log(2) */
+    const real product = t >= 0 ? r : e == 0 ? e : r * e;
+    return t < -64 ? product * real(5.421010862427522e-20) : product / (1 + e);  /* 2**-64 */
+}
+"""
+TORCH["mul_sigmoid"] = '''\
+def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
+    """r * sigmoid(t), 0 where sigmoid(t) is."""
+    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, -torch.abs(t)))
+    product = torch.where(t >= 0, r, torch.where(e == 0, e, r * e))
+    return torch.where(t < -64, product * 2.0**-64, product / (1 + e))
+'''
+
+C["mul_logistic_density"] = """\
+/* r * logistic_density(t), 0 where the density is. */
+FN real mul_logistic_density(real r, real t) {
+    const real d = fabs(t);
+    const real e = exp(d > 64 ? real(44.3614195558365) - d : -d);  /* 64 log(2) */
+    const real product = e == 0 ? e : r * e;
+    return d > 64 ? product * real(5.421010862427522e-20) : product / ((1 + e) * (1 + e));  /* 2**-64 */
+}
+"""
+TORCH["mul_logistic_density"] = '''\
+def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:
+    """r * logistic_density(t), 0 where the density is."""
+    d = torch.abs(t)
+    e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
+    product = torch.where(e == 0, e, r * e)
+    return torch.where(d > 64, product * 2.0**-64, product / ((1 + e) * (1 + e)))
+'''
+
+C["mul_sech"] = """\
+/* r * sech(t), 0 where sech(t) is. */
+FN real mul_sech(real r, real t) {
+    const real d = fabs(t);
+    const real e = exp(d > 64 ? real(44.3614195558365) - d : -d);  /* 64 log(2) */
+    const real product = e == 0 ? e : r * e;
+    return d > 64 ? product * real(1.0842021724855044e-19) : 2 * product / (1 + e * e);  /* 2 * 2**-64 */
+}
+"""
+TORCH["mul_sech"] = '''\
+def mul_sech(r: Tensor, t: Tensor) -> Tensor:
+    """r * sech(t), 0 where sech(t) is."""
+    d = torch.abs(t)
+    e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
+    product = torch.where(e == 0, e, r * e)
+    return torch.where(d > 64, product * 2.0**-63, 2 * product / (1 + e * e))
+'''
+
+# For t > 8 in float32 and t > 20 in float64, the first eight terms of A&S 7.1.23.
+_SERIES = "1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w * (1 - 9 * w * (1 - 11 * w * (1 - 13 * w))))))"
+C["mul_erfc"] = f"""\
+/* r * erfc(t), 0 where erfc(t) is; in the tail by its asymptotic series (A&S 7.1.23). */
+FN real mul_erfc(real r, real t) {{
+    if (t < (sizeof(real) == 4 ? 8 : 20)) return r * erfc(t);
+    const real e = exp(real(44.3614195558365) - t * t);  /* 64 log(2) */
+    const real w = 1 / (2 * t * t);
+    const real series = {_SERIES};
+    const real product = e == 0 ? e : r * e * series / (t * real(1.772453850905516));  /* sqrt(pi) */
+    return product * real(5.421010862427522e-20);  /* 2**-64 */
+}}
+"""
+TORCH["mul_erfc"] = f'''\
+def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
+    """r * erfc(t), 0 where erfc(t) is; in the tail by its asymptotic series (A&S 7.1.23)."""
+    threshold = 20 if t.dtype is torch.float64 else 8
+    far = torch.clamp(t, min=threshold)
+    e = torch.exp(44.3614195558365 - far * far)
+    w = 1 / (2 * far * far)
+    series = {_SERIES}
+    product = torch.where(e == 0, e, r * e * series / (far * math.sqrt(math.pi)))
+    return torch.where(t < threshold, r * torch.special.erfc(t), product * 2.0**-64)
+'''

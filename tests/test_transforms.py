@@ -1,0 +1,279 @@
+"""The gallery as modules, and under torch.func and torch.compile."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from gallery import OPS, Op, as_tuple, get, total
+from torch import Tensor, nn
+from torch.func import functional_call, grad, hessian, jacrev, vjp, vmap
+
+rt = gallery.runtime()
+
+every = pytest.mark.parametrize("op", OPS, ids=str)
+single = pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) == 1], ids=str)
+with_hyper = pytest.mark.parametrize("op", [op for op in OPS if op.hyper], ids=str)
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# torch.nn.Module
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@every
+def test_modules_compute_what_functions_do(op: Op) -> None:
+    inputs = op.sample((5,), grad=True)
+    module = op.module_class()
+    with rt.record_paths() as record:
+        found = as_tuple(module(*inputs))
+    assert record == [(op.name, "cpu")]
+    for result, expected in zip(found, as_tuple(op(*inputs)), strict=True):
+        assert torch.equal(result, expected)
+    assert all(result.requires_grad for result in found)
+
+
+@every
+def test_modules_have_no_state(op: Op) -> None:
+    module = op.module_class()
+    assert isinstance(module, nn.Module)
+    assert list(module.parameters()) == []
+    assert list(module.buffers()) == []
+    assert module.state_dict() == {}
+    assert module.load_state_dict({}).missing_keys == []
+    nn.Sequential(module).load_state_dict({}, strict=True)
+
+
+@every
+def test_repr_of_modules_shows_the_hyper_parameters(op: Op) -> None:
+    defaults = ", ".join(f"{name}={default}" for name, (default, _) in op.hyper.items())
+    assert repr(op.module_class()) == f"{op.class_name}({defaults})"
+    others = ", ".join(f"{name}={other}" for name, other in op.others.items())
+    assert repr(op.module_class(**op.others)) == f"{op.class_name}({others})"
+
+
+@with_hyper
+def test_hyper_parameters_of_modules(op: Op) -> None:
+    inputs = op.sample((5,))
+    expected = op(*inputs, **op.others)
+    assert not torch.equal(expected, op(*inputs))
+    assert torch.equal(op.module_class(**op.others)(*inputs), expected)
+    assert torch.equal(op.module_class(*op.others.values())(*inputs), expected)
+    module = op.module_class()
+    for name, other in op.others.items():
+        setattr(module, name, other)
+    assert torch.equal(module(*inputs), expected)
+
+
+@every
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_modules_survive_copying_and_pickling(op: Op, copied: Any) -> None:
+    module = op.module_class(**op.others).eval()
+    twin = copied(module)
+    assert type(twin) is type(module)
+    assert repr(twin) == repr(module)
+    assert not twin.training
+    inputs = op.sample((5,))
+    for result, expected in zip(as_tuple(twin(*inputs)), as_tuple(module(*inputs)), strict=True):
+        assert torch.equal(result, expected)
+
+
+@single
+def test_modules_train_in_a_network(op: Op) -> None:
+    """The gradients of the weights around the module are those around torch's own operations."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 1)).double()
+    x = torch.randn(8, 4, dtype=torch.float64)
+    network(x).pow(2).sum().backward()
+    found = [parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None]
+    network.zero_grad()
+    network[2](op.reference(network[0](x))).pow(2).sum().backward()
+    expected = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+    assert len(found) == 4
+    assert_close(found, expected)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# torch.func
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def of_all(op: Op, *tensors: Tensor) -> Tensor:
+    return total(op(*tensors))
+
+
+def of_reference(op: Op, *tensors: Tensor) -> Tensor:
+    return total(op.reference(*tensors))
+
+
+@every
+def test_functional_gradients(op: Op) -> None:
+    inputs = op.sample((5,))
+    positions = tuple(op.differentiable)
+    with rt.record_paths() as record:
+        found = grad(lambda *t: of_all(op, *t), argnums=positions)(*inputs)
+    assert {path for _, path in record} == {"torch"}
+    assert_close(found, grad(lambda *t: of_reference(op, *t), argnums=positions)(*inputs))
+
+
+@every
+def test_functional_gradients_of_second_order(op: Op) -> None:
+    inputs = op.sample((3,))
+    position = op.differentiable[0]
+
+    def slope_squared(function: Any) -> Any:
+        slope = grad(function, argnums=position)
+        return lambda *t: (slope(*t) ** 2).sum()
+
+    found = grad(slope_squared(lambda *t: of_all(op, *t)), argnums=position)(*inputs)
+    assert_close(found, grad(slope_squared(lambda *t: of_reference(op, *t)), argnums=position)(*inputs))
+
+
+@every
+@pytest.mark.parametrize("batched", ["all", "first", "last", "inner"])
+def test_vmap(op: Op, batched: str) -> None:
+    count = len(op.tensors)
+    inputs = op.sample((4, 3))
+    dims: list[int | None] = [0] * count
+    if batched == "inner":
+        dims = [1] * count
+    elif count > 1:
+        dims = [0 if k == (0 if batched == "first" else count - 1) else None for k in range(count)]
+    given = [tensor if dim is not None else tensor[0] for tensor, dim in zip(inputs, dims, strict=True)]
+    found = as_tuple(vmap(op.function, in_dims=tuple(dims))(*given))
+    for result, expected in zip(found, as_tuple(op(*given)), strict=True):
+        assert_close(result, expected.t() if batched == "inner" else expected)
+
+
+@every
+def test_vmap_of_gradients(op: Op) -> None:
+    inputs = op.sample((4, 3))
+    positions = tuple(op.differentiable)
+    found = vmap(grad(lambda *t: of_all(op, *t), argnums=positions))(*inputs)
+    rows = [grad(lambda *t: of_reference(op, *t), argnums=positions)(*row) for row in zip(*inputs, strict=True)]
+    assert_close(found, tuple(torch.stack(column) for column in zip(*rows, strict=True)))
+
+
+@every
+def test_gradients_through_vmap(op: Op) -> None:
+    inputs = op.sample((4, 3), grad=True)
+    total(vmap(op.function)(*inputs)).backward()
+    again = op.sample((4, 3), grad=True)
+    total(op.reference(*again)).backward()
+    for k in op.differentiable:
+        assert_close(inputs[k].grad, again[k].grad)
+
+
+@every
+def test_jacobians(op: Op) -> None:
+    inputs = op.sample((3,))
+    positions = tuple(op.differentiable)
+    found = jacrev(lambda *t: torch.stack(as_tuple(op(*t))), argnums=positions)(*inputs)
+    expected = jacrev(lambda *t: torch.stack(as_tuple(op.reference(*t))), argnums=positions)(*inputs)
+    assert_close(found, expected)
+    assert found[0].shape == (op.outputs, 3, 3)
+
+
+@every
+def test_hessians_reverse_over_reverse(op: Op) -> None:
+    inputs = op.sample((2,))
+    position = op.differentiable[0]
+    found = jacrev(jacrev(lambda *t: of_all(op, *t), argnums=position), argnums=position)(*inputs)
+    assert_close(found, hessian(lambda *t: of_reference(op, *t), argnums=position)(*inputs))
+
+
+@every
+def test_vjp(op: Op) -> None:
+    inputs = op.sample((3,))
+    results, pull = vjp(op.function, *inputs)
+    seeds = tuple(torch.full((3,), 0.5 + k, dtype=torch.float64) for k in range(op.outputs))
+    expected_results, expected_pull = vjp(op.reference, *inputs)
+    found = pull(seeds if op.outputs > 1 else seeds[0])
+    expected = expected_pull(seeds if op.outputs > 1 else seeds[0])
+    assert_close(results, expected_results)
+    for k in op.differentiable:
+        assert_close(found[k], expected[k])
+
+
+@single
+def test_per_sample_gradients(op: Op) -> None:
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(4, 6), op.module_class(**op.others), nn.Linear(6, 1)).double()
+    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    x, y = torch.randn(5, 4, dtype=torch.float64), torch.randn(5, 1, dtype=torch.float64)
+
+    def loss(weights: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
+        return (functional_call(network, weights, (sample,)) - target).pow(2).sum()
+
+    found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    for k in range(5):
+        network.zero_grad()
+        loss(dict(network.named_parameters()), x[k], y[k]).backward()
+        for name, parameter in network.named_parameters():
+            assert_close(found[name][k], parameter.grad)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# torch.compile
+# ---------------------------------------------------------------------------------------------------------------------
+
+EVERYDAY = ("swish", "huber", "polar_to_cartesian")
+
+
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=[] if op.name in EVERYDAY else [pytest.mark.slow], id=op.name) for op in OPS]
+)
+def test_compiled_whole_forward_and_backward(op: Op) -> None:
+    torch._dynamo.reset()
+    shapes = [(4, 3), (3,), (4, 1)]
+    compiled = torch.compile(lambda *t: op(*t, **op.others), fullgraph=True, backend="aot_eager")
+    inputs, again = op.sample(*shapes, dtype=torch.float32, grad=True), op.sample(*shapes, dtype=torch.float32, grad=True)
+    with rt.record_paths() as record:
+        found = as_tuple(compiled(*inputs))
+        total(found).backward()
+    assert all(path == "torch" for _, path in record)  # if at all: what is traced is the torch expression
+    expected = as_tuple(op(*again, **op.others))
+    total(expected).backward()
+    torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-6)
+    for tensor, other in zip(inputs, again, strict=True):
+        torch.testing.assert_close(tensor.grad, other.grad, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=[] if op.name == "swish" else [pytest.mark.slow], id=op.name) for op in OPS]
+)
+def test_compiled_modules_without_gradient(op: Op) -> None:
+    torch._dynamo.reset()
+    module = op.module_class(**op.others)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    inputs = op.sample((4,), dtype=torch.bfloat16)
+    with torch.no_grad():
+        found, expected = as_tuple(compiled(*inputs)), as_tuple(module(*inputs))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.slow
+def test_compiled_for_every_subset_of_gradients() -> None:
+    op = get("sum_product")
+    for flags in itertools.product([False, True], repeat=3):
+        torch._dynamo.reset()
+        compiled = torch.compile(op.function, fullgraph=True, backend="aot_eager")
+        inputs = op.sample((4,))
+        for tensor, flag in zip(inputs, flags, strict=True):
+            tensor.requires_grad_(flag)
+        result = compiled(*inputs)
+        if not any(flags):
+            assert not result.requires_grad
+            continue
+        wanted = [tensor for tensor in inputs if tensor.requires_grad]
+        found = torch.autograd.grad(result.sum(), wanted)
+        assert_close(found, torch.autograd.grad(op.reference(*inputs).sum(), wanted))
