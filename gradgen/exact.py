@@ -78,7 +78,11 @@ def _evaluated(node: Node, values: Mapping[Node, object], point: Mapping[str, mp
     if node.op == "true":
         return True
     if node.number is not None:
-        return mpmath.nan if node.number is sympy.nan else mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
+        return (
+            mpmath.nan
+            if node.number is sympy.nan
+            else mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
+        )
     args = [values[arg] for arg in node.args]
     if node.op == "where":  # the branch that is not taken may be anything
         return args[1] if args[0] else args[2]

@@ -10,7 +10,7 @@ from sympy.codegen.cfunctions import exp2, expm1, hypot, log1p, log2, log10
 __all__ = ["exp2", "expm1", "hypot", "log1p", "log2", "log10", "logaddexp", "sigmoid", "softplus"]
 
 
-class sigmoid(Function):  # noqa: N801 - spelled as papers spell it, like SymPy's own functions
+class sigmoid(Function):  # type: ignore[misc]  # noqa: N801 - spelled like SymPy's own functions
     """The logistic function, 1/(1 + exp(-x))."""
 
     nargs = 1
@@ -18,11 +18,8 @@ class sigmoid(Function):  # noqa: N801 - spelled as papers spell it, like SymPy'
     def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
         return 1 / (1 + exp(-x))
 
-    def _eval_is_extended_real(self) -> bool | None:
-        return self.args[0].is_extended_real
 
-
-class softplus(Function):  # noqa: N801
+class softplus(Function):  # type: ignore[misc]  # noqa: N801
     """log(1 + exp(x))."""
 
     nargs = 1
@@ -30,11 +27,8 @@ class softplus(Function):  # noqa: N801
     def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
         return log(1 + exp(x))
 
-    def _eval_is_extended_real(self) -> bool | None:
-        return self.args[0].is_extended_real
 
-
-class logaddexp(Function):  # noqa: N801
+class logaddexp(Function):  # type: ignore[misc]  # noqa: N801
     """log(exp(x) + exp(y))."""
 
     nargs = 2

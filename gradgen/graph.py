@@ -48,7 +48,7 @@ class Node:
     @property
     def number(self) -> Expr | None:
         """The exact value of a constant, None for anything else."""
-        return self.value if self.op == "const" else None  # type: ignore[return-value]
+        return self.value if self.op == "const" else None
 
     def is_number(self, value: Expr | int) -> bool:
         """Whether this is the constant `value`."""

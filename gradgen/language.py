@@ -14,6 +14,7 @@ This module only records what was declared; `load` calls the functions.
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -140,13 +141,15 @@ def parameters(declared: Op) -> tuple[Parameter, ...]:
     Raises:
         GradgenError: for `*args`, an unknown annotation, a default of the wrong type.
     """
-    hint = "Write Tensor, Tensor(grad=False), float, int or bool, with Tensor from gradgen: from gradgen import Tensor, op"
+    hint = (
+        "Write Tensor, Tensor(grad=False), float, int or bool, with Tensor from gradgen: from gradgen import Tensor, op"
+    )
     try:
         signature = inspect.signature(declared.function, eval_str=True)
     except Exception as error:  # an annotation in quotes is code of the user's
         raise GradgenError(f"{error}, in the signature of {declared.name}", hint=hint) from error
     found = tuple(_parameter(declared.name, p, hint) for p in signature.parameters.values())
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         if before.default is not None and after.default is None:
             raise GradgenError(
                 f"{after.name!r} of {declared.name} has no default, but follows {before.name!r}, which has one",
@@ -164,7 +167,9 @@ def _parameter(op_name: str, p: inspect.Parameter, hint: str) -> Parameter:
         kind = _KINDS[p.annotation]
         return Parameter(p.name, kind, True, _default(op_name, p, kind))
     written = inspect.formatannotation(p.annotation)
-    raise GradgenError(f"parameter {p.name!r} of {op_name} is annotated {written}, which gradgen does not know", hint=hint)
+    raise GradgenError(
+        f"parameter {p.name!r} of {op_name} is annotated {written}, which gradgen does not know", hint=hint
+    )
 
 
 _EXACT = 2**53  # whole numbers up to here are floats, too

@@ -142,7 +142,7 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
             bound = graph.apply("damp", base**exponent, bound)
         elif not product:
             rest.append((base, exponent))
-    return number * graph.mul(_product(graph, rest), bound)
+    return graph.const(number) * graph.mul(_product(graph, rest), bound)
 
 
 def _shown(factor: Factor) -> list[Factor]:

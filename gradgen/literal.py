@@ -100,7 +100,19 @@ _SAFE_MODULES = frozenset(
 )
 _SAFE_METHODS = frozenset({"append", "derivative", "extend", "format", "items", "join", "keys", "split", "values"})
 _UNSAFE_BUILTINS = frozenset(
-    {"__builtins__", "__import__", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "setattr", "vars"}
+    {
+        "__builtins__",
+        "__import__",
+        "compile",
+        "delattr",
+        "eval",
+        "exec",
+        "getattr",
+        "globals",
+        "locals",
+        "setattr",
+        "vars",
+    }
 )
 _UNSAFE_CLASSES = (sympy.Derivative, sympy.Integral, sympy.Lambda, sympy.Limit, sympy.Product, sympy.Subs, sympy.Sum)
 _MAKERS = frozenset({"symbols", "Symbol", "Rational", "Integer", "Float", "sqrt", "cbrt", "root"})

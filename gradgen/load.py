@@ -88,7 +88,9 @@ def load(path: Path) -> list[Formula]:
     declared = [op for op in language.DECLARED if str(path) in op.files]
     formulas = [_Reader(spec, op).formula() for op in declared]
     public = {name: value for name, value in namespace.items() if not name.startswith("_") and spec.bound(name)}
-    formulas += [_bare_formula(spec, name, public[name], namespace) for name in public if _is_bare(spec, name, public[name])]
+    formulas += [
+        _bare_formula(spec, name, public[name], namespace) for name in public if _is_bare(spec, name, public[name])
+    ]
     if not formulas:
         raise _nothing_found(spec, public)
     formulas.sort(key=lambda formula: formula.line)
@@ -112,9 +114,7 @@ def _nothing_found(spec: SpecFile, public: dict[str, Any]) -> GradgenError:
     return GradgenError(problem, file=spec.path, hint=_DECLARE)
 
 
-_DECLARE = (
-    "Decorate a function with @op (from gradgen import Tensor, op), or bind a SymPy expression of symbols to a public name."
-)
+_DECLARE = "Decorate a function with @op (from gradgen import Tensor, op), or bind a SymPy expression of symbols to a public name."
 
 
 # Ops by decorator
@@ -243,7 +243,9 @@ def _select(flags: Sequence[str], cases: Sequence[Any]) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Expr | int | float) and not isinstance(value, bool | Boolean | sympy.MatrixBase) or _is_symbol(value)
+    return (
+        isinstance(value, Expr | int | float) and not isinstance(value, bool | Boolean | sympy.MatrixBase)
+    ) or _is_symbol(value)
 
 
 def _is_symbol(value: Any) -> bool:
@@ -332,7 +334,12 @@ def _is_bare(spec: SpecFile, name: str, value: Any) -> bool:
 
 
 def _is_formula(value: Any) -> bool:
-    return _is_number(value) and isinstance(value, Expr) and not isinstance(value, Symbol | sympy.Lambda) and bool(symbols_in(value))
+    return (
+        _is_number(value)
+        and isinstance(value, Expr)
+        and not isinstance(value, Symbol | sympy.Lambda)
+        and bool(symbols_in(value))
+    )
 
 
 def _bare_formula(spec: SpecFile, name: str, value: Expr, namespace: dict[str, Any]) -> Formula:
@@ -352,7 +359,9 @@ def _check_symbols(spec: SpecFile, symbols: list[Symbol], place: Place) -> None:
     for symbol in symbols:
         if symbol.is_extended_real is False or not symbol.is_commutative:
             problem = f"the symbol {symbol.name} is declared not to be real"
-            raise spec.error(problem, place.line, f'Declare it as {symbol.name} = symbols("{symbol.name}").', place.text)
+            raise spec.error(
+                problem, place.line, f'Declare it as {symbol.name} = symbols("{symbol.name}").', place.text
+            )
         if sum(other.name == symbol.name for other in symbols) > 1:
             problem = f"two different symbols are both called {symbol.name}"
             raise spec.error(problem, place.line, "Declare each symbol once, with a name of its own.", place.text)
@@ -363,24 +372,112 @@ def _check_symbols(spec: SpecFile, symbols: list[Symbol], place: Place) -> None:
 # What a generated module imports or uses, beside Python's builtins.
 _MODULE_NAMES = frozenset({"torch", "rt", "Tensor", "annotations", "math", "Any", "Sequence"})
 # Names that mean something in the functions of a generated module.
-_PARAMETER_NAMES = _MODULE_NAMES | set(
-    "bool cls ctx float grads inputs int like needs output self staticmethod super tuple wanted".split()
-)
+_PARAMETER_NAMES = _MODULE_NAMES | {
+    "bool",
+    "cls",
+    "ctx",
+    "float",
+    "grads",
+    "inputs",
+    "int",
+    "like",
+    "needs",
+    "output",
+    "self",
+    "staticmethod",
+    "super",
+    "tuple",
+    "wanted",
+}
 # Attributes of torch.nn.Module, and of the context of an autograd function: what a hyper-parameter would hide.
 _ATTRIBUTES = frozenset(
-    """
-    T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
-    extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia
-    named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer
-    register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
-    register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module register_parameter
-    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_memory
-    state_dict to to_empty train training type xpu zero_grad
-    backward boxed_grads_call clear_saved_tensors_on_access dirty_tensors generate_vmap_rule jvp mark_dirty
-    mark_non_differentiable mark_shared_storage materialize_grads maybe_clear_saved_tensors metadata name needs_input_grad
-    next_functions non_differentiable register_hook register_prehook requires_grad save_for_backward save_for_forward
-    saved_for_forward saved_tensors saved_variables set_materialize_grads setup_context shapes to_save vjp vmap wanted
-    """.split()
+    [
+        "T_destination",
+        "add_module",
+        "apply",
+        "bfloat16",
+        "buffers",
+        "call_super_init",
+        "children",
+        "compile",
+        "cpu",
+        "cuda",
+        "double",
+        "dump_patches",
+        "eval",
+        "extra_repr",
+        "float",
+        "forward",
+        "get_buffer",
+        "get_extra_state",
+        "get_parameter",
+        "get_submodule",
+        "half",
+        "ipu",
+        "load_state_dict",
+        "modules",
+        "mtia",
+        "named_buffers",
+        "named_children",
+        "named_modules",
+        "named_parameters",
+        "parameters",
+        "register_backward_hook",
+        "register_buffer",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+        "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook",
+        "register_module",
+        "register_parameter",
+        "register_state_dict_post_hook",
+        "register_state_dict_pre_hook",
+        "requires_grad_",
+        "set_extra_state",
+        "set_submodule",
+        "share_memory",
+        "state_dict",
+        "to",
+        "to_empty",
+        "train",
+        "training",
+        "type",
+        "xpu",
+        "zero_grad",
+        "backward",
+        "boxed_grads_call",
+        "clear_saved_tensors_on_access",
+        "dirty_tensors",
+        "generate_vmap_rule",
+        "jvp",
+        "mark_dirty",
+        "mark_non_differentiable",
+        "mark_shared_storage",
+        "materialize_grads",
+        "maybe_clear_saved_tensors",
+        "metadata",
+        "name",
+        "needs_input_grad",
+        "next_functions",
+        "non_differentiable",
+        "register_hook",
+        "register_prehook",
+        "requires_grad",
+        "save_for_backward",
+        "save_for_forward",
+        "saved_for_forward",
+        "saved_tensors",
+        "saved_variables",
+        "set_materialize_grads",
+        "setup_context",
+        "shapes",
+        "to_save",
+        "vjp",
+        "vmap",
+        "wanted",
+    ]
 )
 
 

@@ -28,12 +28,18 @@ _HINTS: tuple[tuple[str, str], ...] = (
     ),
     (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
     (r"ExprCondPair|\(expr, cond\) pair", "Each branch is a pair: Piecewise((x, x > 0), (0, True))."),
-    (r"'Symbol' object (is not (subscriptable|iterable)|cannot be interpreted as an integer)|non-iterable Symbol", _SYMBOLS),
+    (
+        r"'Symbol' object (is not (subscriptable|iterable)|cannot be interpreted as an integer)|non-iterable Symbol",
+        _SYMBOLS,
+    ),
     (r"'function' object has no attribute 'derivative'", "Put @op above the function that it is a derivative of."),
     (r"Tensor\.__init__\(\)", "Write Tensor, or Tensor(grad=False)."),
     (r"relative import", "Write it without the leading dot; the folder of the spec file is searched first."),
     (r"'tuple'.*operand|operand.*'tuple'|concatenate tuple", "Take a tuple apart first: a, b = name(x)."),
-    (r"maximum recursion depth", "A formula has a fixed number of steps, a few hundred at most; no operation calls itself."),
+    (
+        r"maximum recursion depth",
+        "A formula has a fixed number of steps, a few hundred at most; no operation calls itself.",
+    ),
 )
 
 

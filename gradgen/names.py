@@ -17,7 +17,7 @@ _C_WORDS = """
     friend explicit export mutable and or not xor bool true false nullptr constexpr alignas alignof thread_local
     real half complex imaginary errno stdin stdout stderr linux unix i n
     threadIdx blockIdx blockDim gridDim warpSize
-""".split()
+""".split()  # noqa: SIM905 - as a list of strings it would take forty lines
 _PYTHON_NAMES = ["torch", "rt", "wanted", "math", "None", "True", "False"]
 RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
 

@@ -13,8 +13,9 @@ from sympy import Expr
 
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, topological
+from gradgen.language import Parameter
 from gradgen.limits import limits
-from gradgen.load import Formula, Parameter
+from gradgen.load import Formula
 from gradgen.names import Namer
 from gradgen.rewrite import rewrite
 from gradgen.share import share
@@ -145,7 +146,11 @@ class _Planner:
             return Operation(self.formula, outputs, (), (), (), forward, None, None)
         derivatives = self.derivatives()
         saved, derivatives = self.choose_saved(derivatives, outputs)
-        grads = tuple(self.namer.fresh(f"grad_{name}") for name in outputs) if len(outputs) > 1 else (self.namer.fresh("grad"),)
+        grads = (
+            tuple(self.namer.fresh(f"grad_{name}") for name in outputs)
+            if len(outputs) > 1
+            else (self.namer.fresh("grad"),)
+        )
         saved_names = [s.name for s in saved]
         terms = [[([g], d) for g, d in zip(grads, row, strict=True)] for row in derivatives]
         optional = list(grads) if len(grads) > 1 else []
@@ -169,9 +174,7 @@ class _Planner:
         """One output is `out`; several have the user's own names where they have any."""
         if len(self.values) == 1:
             return (self.namer.fresh("out"),)
-        return tuple(
-            self.namer.fresh(self.hints.get(value, f"out{i}")) for i, value in enumerate(self.values, start=1)
-        )
+        return tuple(self.namer.fresh(self.hints.get(value, f"out{i}")) for i, value in enumerate(self.values, start=1))
 
     # Derivatives and what they need
 
@@ -193,7 +196,9 @@ class _Planner:
         an input of its own from here on.
         """
         stand_ins = {
-            value: self.graph.input(f"saved {name}") for value, name in zip(self.values, outputs, strict=True) if value.args
+            value: self.graph.input(f"saved {name}")
+            for value, name in zip(self.values, outputs, strict=True)
+            if value.args
         }
         flat = [node for row in derivatives for node in row]
         cut = _substitute(flat, stand_ins)
@@ -209,9 +214,7 @@ class _Planner:
             where = tuple(i for i, row in enumerate(readers) if name in row)
             plain = name.removeprefix("saved ")
             saved.append(Saved(name if name == plain else self.namer.again(plain), plain, name != plain, where))
-        renamed = {
-            self.graph.input(f"saved {s.source}"): self.graph.input(s.name) for s in saved if s.is_output
-        }
+        renamed = {self.graph.input(f"saved {s.source}"): self.graph.input(s.name) for s in saved if s.is_output}
         nodes = iter(_substitute(flat, renamed))
         return tuple(saved), [[next(nodes) for _ in row] for row in derivatives]
 
@@ -247,7 +250,11 @@ class _Planner:
         optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
-        return self.sums([terms for _, terms in targets], names, tensors, optional), incoming, tuple(n for n, _ in targets)
+        return (
+            self.sums([terms for _, terms in targets], names, tensors, optional),
+            incoming,
+            tuple(n for n, _ in targets),
+        )
 
     # Kernels
 
@@ -268,9 +275,7 @@ class _Planner:
             values.append(total)
         return self.kernel(values, results, tensors, optional)
 
-    def kernel(
-        self, values: Sequence[Node], results: Sequence[str], tensors: list[str], optional: list[str]
-    ) -> Kernel:
+    def kernel(self, values: Sequence[Node], results: Sequence[str], tensors: list[str], optional: list[str]) -> Kernel:
         roots = limits(values)
         used = set(inputs_of(roots))
         scalars = tuple(p for p in self.formula.scalars if p.name in used)

@@ -1,14 +1,14 @@
 """The table of primitives: everything gradgen knows about a function, one row each.
 
-A row holds the SymPy form, the local derivatives in a sound form, and the spelling for C and CUDA (one text serves both),
-torch and mpmath. Adding a primitive is adding a row.
+A row holds the SymPy form, the local derivatives in a sound form, and the spelling for C and CUDA (one text serves
+both), torch and mpmath. Adding a primitive is adding a row.
 
 Derivatives follow HIPS autograd's `numpy_vjps`: a function of the result `y` and the operands, here giving the local
 derivative by each operand (0 where there is none). They may use `y`, which is how exp, sqrt and relu need no input for
 their gradient. The formulas are those of Abramowitz & Stegun (1964), in the form that neither cancels nor overflows.
 
-A row whose function C or CUDA lacks brings its definition in `c_source`; `FN`, `real`, `NAN` and `INFINITY` come from the
-kernel's prelude. A row whose function torch lacks, or computes with too large an error, brings `torch_source`.
+A row whose function C or CUDA lacks brings its definition in `c_source`; `FN`, `real`, `NAN` and `INFINITY` come from
+the kernel's prelude. A row whose function torch lacks, or computes with too large an error, brings `torch_source`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Primitive:
         c_source: the definition of what `c` calls, where C and CUDA lack it.
         torch_source: the definition of what `torch` calls, where torch lacks it.
         constant_operands: how many leading operands must be constants (the order of a Bessel function).
-        growth: how it behaves for large arguments, words of: "vanishes" (tends to 0 exponentially on a side), "explodes"
-            (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a word: grows, at
-            most as a power.
+        growth: how it behaves for large arguments, words of: "vanishes" (tends to 0 exponentially on a side),
+            "explodes" (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a
+            word: grows, at most as a power.
         product: the name of the primitive r * f(t), where f vanishes and the product needs care of its own.
     """
 
@@ -61,12 +61,12 @@ class Primitive:
 
 
 def _f(op: str, *args: Any) -> Node:
-    graph = next(arg.graph for arg in args if isinstance(arg, Node))
-    return graph.apply(op, *args)
+    node: Node = next(arg for arg in args if isinstance(arg, Node))
+    return node.graph.apply(op, *args)
 
 
 def _sqrt(x: Node) -> Node:
-    return x**HALF
+    return x.graph.power(x, x.graph.const(HALF))
 
 
 def _pow(y: Node, x: Node, p: Node) -> tuple[Any, Any]:
@@ -171,14 +171,13 @@ def _d2sinc_exact(x: Any) -> Any:
     return -mpmath.mpf(1) / 3 if x == 0 else -mpmath.sin(x) / x - 2 * _dsinc_exact(x) / x
 
 
-def _own(name: str) -> dict[str, str]:
-    """The definitions of a function that gradgen brings itself."""
+def _own(name: str) -> tuple[str, str]:
+    """The definitions, for C and for torch, of a function that gradgen brings itself."""
     parts = (*special.NEEDS.get(name, ()), name)
-    sources = special.C | scaled.C
-    return {
-        "c_source": "\n\n\n".join(sources[part] for part in parts if part in sources),
-        "torch_source": (special.TORCH | scaled.TORCH).get(name, ""),
-    }
+    c, torch = special.C | scaled.C, special.TORCH | scaled.TORCH
+    return "\n\n\n".join(c[part] for part in parts if part in c), "\n\n\n".join(
+        torch[part] for part in parts if part in torch
+    )
 
 
 def _row(
@@ -189,17 +188,31 @@ def _row(
     *,
     exact: Callable[..., Any] | None = None,
     arity: int = 1,
+    sympy: type | None = None,
+    constant_operands: int = 0,
     growth: str = "",
-    **rest: Any,
+    product: str = "",
+    text: str = "",
 ) -> Primitive:
-    """A row with the usual spellings filled in: name(...) in C, torch.name(...) unless gradgen brings its own."""
+    """A row with the usual spellings filled in: name(...) in C, torch.name(...) unless gradgen brings its own.
+
+    `text` names the definitions it brings where they have another name.
+    """
     operands = ", ".join(f"{{{i}}}" for i in range(arity))
-    own = _own(name)
-    spelled = f"{'rt' if own['torch_source'] else 'torch'}.{name}({operands})"
-    exact = exact or getattr(mpmath, name)
-    words = frozenset(growth.split(", ")) - {""}
-    spelled_c = c or f"{name}({operands})"
-    return Primitive(name, derivative, spelled_c, torch or spelled, _real_or_nan(exact), growth=words, **(own | rest))
+    c_source, torch_source = _own(text or name)
+    return Primitive(
+        name=name,
+        derivative=derivative,
+        c=c or f"{name}({operands})",
+        torch=torch or f"{'rt' if torch_source else 'torch'}.{name}({operands})",
+        mpmath=_real_or_nan(exact or getattr(mpmath, name)),
+        sympy=sympy,
+        c_source=c_source,
+        torch_source=torch_source,
+        constant_operands=constant_operands,
+        growth=frozenset(growth.split(", ")) - {""},
+        product=product,
+    )
 
 
 _TWO_OVER_SQRT_PI = 2 / sympy.sqrt(sympy.pi)
@@ -245,13 +258,15 @@ _ROWS = [
         lambda y, x: (_f("logistic_density", x),),
         exact=_sigmoid_exact,
         sympy=functions.sigmoid,
-        product="mul_sigmoid", growth="vanishes, bounded",
+        product="mul_sigmoid",
+        growth="vanishes, bounded",
     ),
     _row(
         "logistic_density",
         lambda y, x: (-y * _f("tanh", x / 2),),
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
-        product="mul_logistic_density", growth="vanishes, bounded",
+        product="mul_logistic_density",
+        growth="vanishes, bounded",
     ),
     _row(
         "softplus", lambda y, x: (_f("sigmoid", x),), exact=_softplus_exact, sympy=functions.softplus, growth="vanishes"
@@ -294,13 +309,18 @@ _ROWS = [
     _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero"),
     # Error function, gamma, Bessel
     _row("erf", lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erf, growth="bounded, keeps zero"),
-    _row("erfc", lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erfc, product="mul_erfc", growth="vanishes, bounded"),
-    _row("erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), sympy=sympy.erfinv),
+    _row(
+        "erfc",
+        lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),),
+        sympy=sympy.erfc,
+        product="mul_erfc",
+        growth="vanishes, bounded",
+    ),
+    _row("erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv),
     _row(
         "gamma",
         lambda y, x: (y * _f("digamma", x),),
-        "tgamma({0})",
-        "torch.exp(torch.lgamma({0}))",
+        "gamma_fn({0})",
         sympy=sympy.gamma,
         growth="explodes",
     ),
@@ -337,7 +357,7 @@ _ROWS = [
         "rt.sgn({0})",
         exact=mpmath.sign,
         sympy=sympy.sign,
-        **_own("sgn"),
+        text="sgn",
         growth="bounded",
     ),
     _row("maximum", _maximum, torch="torch.maximum({0}, {1})", exact=max, arity=2, sympy=sympy.Max),

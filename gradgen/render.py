@@ -16,7 +16,8 @@ from typing import Any
 import jinja2
 
 from gradgen.graph import Node, topological
-from gradgen.load import Parameter, class_name
+from gradgen.language import Parameter
+from gradgen.load import class_name
 from gradgen.plan import Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
@@ -70,7 +71,8 @@ def _environment(templates: Path) -> jinja2.Environment:
 def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, brackets: str = "()") -> str:
     """`head(items)tail` on one line if it fits, else broken as the usual formatters break it."""
     items = list(items)
-    (opening, closing), inner, pad = brackets, ", ".join(items), " " * (indent + 4)
+    opening, closing = tuple(brackets)
+    inner, pad = ", ".join(items), " " * (indent + 4)
     if indent + len(f"{head}({inner}){tail}") <= WIDTH:
         return f"{head}{opening}{inner}{closing}{tail}"
     lines = [f"{pad}{inner}"] if len(pad + inner) <= WIDTH else [f"{pad}{item}," for item in items]
@@ -102,7 +104,9 @@ class _Block:
         line = f"    if {' and '.join(self.condition)}:"
         if len(line) <= WIDTH:
             return line
-        return "\n".join(["    if (", f"        {self.condition[0]}", *(f"        and {p}" for p in self.condition[1:]), "    ):"])
+        return "\n".join(
+            ["    if (", f"        {self.condition[0]}", *(f"        and {p}" for p in self.condition[1:]), "    ):"]
+        )
 
 
 class _KernelText:
@@ -144,7 +148,9 @@ class _KernelText:
         printer = self._torch_printer()
         lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
         if self.several:
-            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._kernel.results]
+            lines += [
+                ((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._kernel.results
+            ]
         groups = itertools.groupby(lines, lambda line: line[0])
         return [_Block(condition, [text for _, text in group]) for condition, group in groups]
 
@@ -267,11 +273,10 @@ class _OperationText:
         self.outputs = operation.outputs
         self.fixed = [p.name for p in formula.tensors if not p.grad]
         missing = [s.name for s in operation.saved if len(s.readers) < len(operation.differentiable)]
-        kernels = (operation.forward, "", ()), (operation.backward, "_backward", missing)
-        kernels += ((operation.double_backward, "_double_backward", missing),)
-        self.forward, self.backward, self.double = (
-            _KernelText(f"{formula.name}{suffix}", kernel, names) if kernel else None for kernel, suffix, names in kernels
-        )
+        backward, double = operation.backward, operation.double_backward
+        self.forward = _KernelText(self.name, operation.forward)
+        self.backward = _KernelText(f"{self.name}_backward", backward, missing) if backward else None
+        self.double = _KernelText(f"{self.name}_double_backward", double, missing) if double else None
         self.grads = operation.grads
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1

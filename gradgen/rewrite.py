@@ -8,7 +8,7 @@ from typing import Any
 
 from sympy import Expr
 
-from gradgen.graph import Graph, Node, coefficient, topological
+from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rules import RULES, Rule
 
@@ -252,7 +252,7 @@ def _bind(name: str, node: Node, binding: Binding) -> Iterator[Binding]:
 
 
 def _match_operands(patterns: tuple[Node, ...], node: Node, binding: Binding) -> Iterator[Binding]:
-    orders = [node.args, node.args[::-1]] if node.op in ("maximum", "minimum") else [node.args]
+    orders = [node.args, node.args[::-1]] if node.op in COMMUTATIVE else [node.args]
     for args in orders:
         bindings = [binding]
         for pattern, arg in zip(patterns, args, strict=True):
@@ -294,7 +294,7 @@ def _instantiate(replacement: Node, binding: Binding, graph: Graph) -> Node:
         if node.op == "input":
             return binding[str(node.value)]
         if node.op == "const":
-            return graph.node(node.number)  # type: ignore[arg-type]
+            return graph.node(node.number)
         return graph.apply(node.op, *(new[arg] for arg in node.args))
 
     new: dict[Node, Node] = {}

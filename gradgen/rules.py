@@ -17,8 +17,8 @@ from sympy import Expr
 class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
-    A `late` rule is applied only to a vanishing factor of a product that another factor would make 0 times infinity (see
-    `limits`): it shows the primitive that vanishes.
+    A `late` rule is applied only to a vanishing factor of a product that another factor would make 0 times infinity
+    (see `limits`): it shows the primitive that vanishes.
     """
 
     pattern: str
@@ -45,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
     Rule("exp(u) - 1", "expm1(u)", "near u = 0 only the difference is left"),
+    Rule("v*exp(u) - v", "v*expm1(u)", "near u = 0 only the difference is left"),
     Rule("expm1(u) + 1", "exp(u)", "undoes expm1 where a sum brings the 1 back"),
     Rule("1/(a + b*exp(u))", "sigmoid(log(a/b) - u)/a", _OVERFLOW, _same_sign),
     Rule("exp(u)*sigmoid(-u)", "sigmoid(u)", _OVERFLOW),

@@ -1,9 +1,9 @@
 """Texts of products r * f(t) with a function f that vanishes exponentially; see `special` for the conventions.
 
-Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and where
-it is 0 an infinite r would make it NaN. So beyond a threshold f is computed 2**64 times too large, which costs a shift of
-the exponent by 64 log(2), and the product is scaled back; its rounding is the last one. The shift's own rounding is far
-below what rounding t does to the result there.
+Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and
+where it is 0 an infinite r would make it NaN. So beyond a threshold f is computed 2**64 times too large, which costs a
+shift of the exponent by 64 log(2), and the product is scaled back; its rounding is the last one. The shift's own
+rounding is far below what rounding t does to the result there.
 """
 
 from __future__ import annotations

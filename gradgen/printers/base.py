@@ -65,7 +65,7 @@ class Printer:
     print_flag = print_input
 
     def print_const(self, node: Node) -> tuple[str, int]:
-        text = self.number(node.number)  # type: ignore[arg-type]
+        text = self.number(node.number)
         return text, ATOM if text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?", text) else SUM
 
     # Arithmetic
@@ -89,7 +89,7 @@ class Printer:
         if a.number is not None and a.number.is_negative:
             return f"-{self.expression(-node, PRODUCT)}", PRODUCT
         if a.number is not None and self._quotient(a.number):
-            numerator, denominator = a.number.p, a.number.q  # type: ignore[attr-defined]
+            numerator, denominator = a.number.p, a.number.q
             scaled = b if numerator == 1 else b.graph.const(numerator) * b
             return f"{self.expression(scaled, PRODUCT)} / {self.number(sympy.Integer(denominator))}", PRODUCT
         if self._is_reciprocal(b):
@@ -100,7 +100,7 @@ class Printer:
 
     def _quotient(self, number: Expr) -> bool:
         """Whether a factor is printed as a division: x / 2, 2 * x / 3 are exact up to one rounding, and read well."""
-        return bool(number.is_Rational and not number.is_Integer and number.p in (1, 2, 3) and number.q < 100)  # type: ignore[attr-defined]
+        return bool(number.is_Rational and not number.is_Integer and number.p in (1, 2, 3) and number.q < 100)
 
     def _is_reciprocal(self, node: Node) -> bool:
         return node.op == "pow" and node not in self.names and node.args[1].is_number(-1)
@@ -112,7 +112,7 @@ class Printer:
         """A number inside an expression: a decimal as it was typed, anything else exactly."""
         if isinstance(value, Rational) and not value.is_Integer and 10**9 % value.q == 0:
             return repr(float(value))
-        return sympy.sstr(value, full_prec=False)
+        return str(sympy.sstr(value, full_prec=False))
 
     def print_pow(self, node: Node) -> tuple[str, int]:
         base, exponent = node.args

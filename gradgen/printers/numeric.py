@@ -39,7 +39,7 @@ class NumericPrinter(Printer):
 
     def _quotient(self, number: Expr) -> bool:
         # Halves, quarters, ... are exact factors; other quotients are divisions, which round once.
-        return super()._quotient(number) and bool(number.q & (number.q - 1))  # type: ignore[attr-defined]
+        return super()._quotient(number) and bool(number.q & (number.q - 1))
 
     def _is_reciprocal(self, node: Node) -> bool:
         if node.op != "pow" or node in self.names or node.args[1].number is None:

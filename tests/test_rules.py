@@ -1,0 +1,88 @@
+"""Every rule is an identity, and the case it was made for comes out right."""
+
+from __future__ import annotations
+
+import random
+
+import mpmath
+import pytest
+from mpmath import mpf
+
+from gradgen.graph import Graph, Node, topological
+from gradgen.primitives import PRIMITIVES
+from gradgen.rewrite import _Pattern, rewrite
+from gradgen.rules import RULES, Rule
+
+
+def evaluate(root: Node, point: dict[str, mpf]) -> mpf:
+    """The exact value of a graph."""
+    values: dict[Node, mpf] = {}
+    for node in topological([root]):
+        if node.op == "input":
+            values[node] = point[str(node.value)]
+        elif node.op == "const":
+            values[node] = mpf(node.number.evalf(mpmath.mp.dps)._to_mpmath(mpmath.mp.prec))
+        else:
+            values[node] = PRIMITIVES[node.op].mpmath(*(values[arg] for arg in node.args))
+    return values[root]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern)
+def test_rule_is_an_identity(rule: Rule) -> None:
+    pattern = _Pattern(rule)
+    randoms = random.Random(0)
+    compared = 0
+    with mpmath.workdps(250):
+        for _ in range(60):
+            point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v")}
+            point |= {name: mpf(randoms.randint(1, 9)) for name in ("a", "b")}
+            before, after = evaluate(pattern.pattern, point), evaluate(pattern.replacement, point)
+            if mpmath.isnan(before):  # outside the domain of the formula as it was written
+                continue
+            assert abs(before - after) <= abs(before) * mpf(10) ** -200 + mpf(10) ** -220, point
+            compared += 1
+    assert compared >= 15
+
+
+def sound(build: str) -> str:
+    """What becomes of an expression of x, y (tensors) and k (a hyper-parameter)."""
+    graph = Graph(["k"])
+    names = {name: graph.input(name) for name in ("x", "y", "k")}
+    names |= {name: (lambda name: lambda *args: graph.apply(name, *args))(name) for name in PRIMITIVES}
+    return repr(rewrite([eval(build, {}, names)])[0])
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("1/(1 + exp(-x))", "sigmoid(x)"),
+        ("exp(x)/(1 + exp(x))", "sigmoid(x)"),
+        ("1/(1 + exp(-k*x))**2", "pow(sigmoid(mul(k, x)), 2)"),
+        ("exp(x)/(3 + 2*exp(x))", "mul(1/2, sigmoid(add(x, -log(3/2))))"),
+        ("log(1 + exp(x))", "softplus(x)"),
+        ("log(1/(1 + exp(-x)))", "mul(-1, softplus(mul(-1, x)))"),
+        ("1 - 1/(1 + exp(-x))", "sigmoid(mul(-1, x))"),
+        ("k*exp(x) - k", "mul(k, expm1(x))"),
+        ("2*exp(x) + y - 2", "add(mul(2, expm1(x)), y)"),
+        ("(exp(x) - exp(-x))/(exp(x) + exp(-x))", "tanh(x)"),
+        ("(exp(2*x) - 1)/(exp(2*x) + 1)", "tanh(x)"),
+        ("(1 - exp(-2*x))/(1 + exp(-2*x))", "tanh(x)"),
+        ("2/(1 + exp(-2*x)) - 1", "tanh(x)"),
+        ("1 + erf(x)", "erfc(mul(-1, x))"),
+        ("y + 1 - erf(x)", "add(erfc(x), y)"),
+        ("1 + tanh(x)", "mul(2, sigmoid(mul(2, x)))"),
+        ("1 - tanh(x)**2", "pow(sech(x), 2)"),
+        ("(x**2 + y**2)**k", "pow(add(pow(x, 2), pow(y, 2)), k)"),
+        ("log(exp(x) + exp(y))", "logaddexp(x, y)"),
+        ("x - log(1 + exp(x))", "mul(-1, softplus(mul(-1, x)))"),
+        ("maximum(x, 0) - x*y + log(1 + exp(-abs(x)))", "add(softplus(x), mul(-1, mul(x, y)))"),
+        ("1 - cos(x)", "mul(2, pow(sin(mul(1/2, x)), 2))"),
+    ],
+)
+def test_rules_meet_formulas_as_they_are_typed(written: str, expected: str) -> None:
+    assert sound(written) == expected
+
+
+def test_a_sum_is_matched_only_up_to_a_common_factor() -> None:
+    assert sound("2*exp(x) - 1") == "add(mul(2, exp(x)), -1)"
+    assert sound("1 - 2*erf(x)") == "add(1, mul(-2, erf(x)))"
