@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from mpmath import exp, mpf
@@ -14,8 +15,8 @@ from torch.nn.functional import silu
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder that generated/ lies in
 
-from generated import _runtime as rt  # noqa: E402
-from generated.swish import swish  # noqa: E402
+from generated import _runtime as rt
+from generated.swish import swish
 
 POINTS = [-100.0, -90.0, -10.0, -1.0, 0.0, 1.0, 88.0]
 
@@ -45,15 +46,19 @@ def main() -> None:
     with rt.record_paths() as record:
         ours = value_and_gradient(swish, x)
     theirs = value_and_gradient(silu, x)
-    print("computed by  ", ", ".join(f"{kernel} ({path} kernel)" for kernel, path in record))
+    print("computed by   " + ", ".join(f"{kernel} on the {path} path" for kernel, path in record))
 
-    print(f"\n{'':6}{'value':^36}  {'gradient':^36}")
-    print(f"{'x':>6}" + "".join(f"{name:>12}" for name in ("swish", "torch silu", "exact")) * 1, end="")
-    print("  " + "".join(f"{name:>12}" for name in ("swish", "torch silu", "exact")))
-    for k, point in enumerate(POINTS):
+    names = ["swish", "torch silu", "exact"]
+    print(f"\nfloat32{'value':^36}  {'gradient':^36}".rstrip())
+    print(row("x", names, names))
+    for point, *found in zip(POINTS, *ours, *theirs, strict=True):
         value, gradient = exact(point)
-        print(f"{point:6g}" + "".join(f"{number:12.4g}" for number in (ours[0][k], theirs[0][k], value)), end="")
-        print("  " + "".join(f"{number:12.4g}" for number in (ours[1][k], theirs[1][k], gradient)))
+        print(row(f"{point:g}", [found[0], found[2], value], [found[1], found[3], gradient]))
+
+
+def row(head: str, values: list[Any], gradients: list[Any]) -> str:
+    cells = [f"{cell:>12.4g}" if isinstance(cell, float) else f"{cell:>12}" for cell in (*values, *gradients)]
+    return f"{head:>7}{''.join(cells[:3])}  {''.join(cells[3:])}"
 
 
 if __name__ == "__main__":

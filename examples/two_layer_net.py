@@ -12,7 +12,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder that generated/ lies in
 
-from generated.relu import relu  # noqa: E402
+from generated.relu import relu
 
 
 def main() -> None:

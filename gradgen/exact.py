@@ -30,12 +30,12 @@ class Exact:
 
     Args:
         formula: the formula as the user wrote it.
-        dtype: the type whose range the points and results have.
+        bits: how far points and results reach: all that matters is at least 2**-bits. By default that of float64,
+            which makes for slow evaluations.
     """
 
-    def __init__(self, formula: Formula, dtype: str = "float64") -> None:
-        # Enough bits to see the smallest number beside 1, or two such neighbours beside each other.
-        self._bits = MANTISSA[dtype] - SMALLEST_EXPONENT[dtype]
+    def __init__(self, formula: Formula, bits: int = 1075) -> None:
+        self._bits = bits
         self._graph = Graph(p.name for p in formula.scalars)
         convert = share(formula, self._graph)
         self._roots = [convert(expression) for expression in formula.outputs]

@@ -135,12 +135,14 @@ class SpecFile:
         return Place(line, self.quote(line) or "")
 
     def returned(self, code: CodeType) -> Place:
-        """What a function returns; of several returns the last."""
+        """What a function returns; its whole body, without the docstring, where it has several returns."""
         node = self.definition(code)
         values = [node.body] if isinstance(node, ast.Lambda) else _returned_values(node)
-        if not values:
-            return self.defined(code)
-        return self.place(max(values, key=lambda value: value.lineno))
+        if isinstance(node, ast.FunctionDef) and len(values) > 1:
+            start = node.body[1 if ast.get_docstring(node) is not None else 0].lineno
+            text = "\n".join(self.lines[start - 1 : node.end_lineno])
+            return Place(start, textwrap.dedent(text))
+        return self.place(values[0]) if values else self.defined(code)
 
     def place(self, node: ast.expr) -> Place:
         """Where an expression is, and how it was typed."""
@@ -273,7 +275,7 @@ class _Guards(ast.NodeTransformer):
         node.test = test
         return node
 
-    visit_If = visit_While = visit_IfExp = _visit_test
+    visit_If = visit_While = visit_IfExp = _visit_test  # noqa: N815 - ast's names
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         name = "And" if isinstance(node.op, ast.And) else "Or"

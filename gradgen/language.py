@@ -182,7 +182,7 @@ def _default(op_name: str, p: inspect.Parameter, kind: str) -> float | int | boo
     if kind == "tensor":
         raise GradgenError(
             f"tensor input {p.name!r} of {op_name} has the default {value!r}",
-            hint=f"A tensor has no default; for a hyper-parameter write {p.name}: float = {_number(value)!r}.",
+            hint=f"A tensor has no default; for a hyper-parameter write {p.name}: float = {_number(value) or 1.0!r}.",
         )
     if kind == "bool" and isinstance(value, bool):
         return value
@@ -196,7 +196,7 @@ def _default(op_name: str, p: inspect.Parameter, kind: str) -> float | int | boo
         return number
     example = {"bool": "True", "int": "1", "float": "1.0"}[kind]
     problem = f"the default of {p.name!r} of {op_name} is {value!r}, which is no {kind}"
-    raise GradgenError(problem, hint=f"Write a {kind}, such as {p.name}: {kind} = {example}.")
+    raise GradgenError(problem, hint=f"Write, for example, {p.name}: {kind} = {example}.")
 
 
 def _number(value: Any) -> float | None:

@@ -1,7 +1,7 @@
 """SymPy building formulas as they are typed, and telling the spec files for which that will do.
 
-SymPy evaluates while it builds: it rearranges a formula, and walks it as a tree, which takes minutes where sixteen steps
-are nested. So a spec is executed with evaluation off. Evaluation must stay on where a spec computes with formulas
+SymPy evaluates while it builds: it rearranges a formula, and walks it as a tree, which takes minutes where sixteen
+steps are nested. So a spec is executed with evaluation off. Evaluation must stay on where a spec computes with formulas
 (`diff`, `subs`, ...), for SymPy's algorithms rely on it. A spec can only compute by something that it imports, by an
 attribute, or by a builtin like `getattr`: where all of these are known to build and no more, so does the spec.
 """
@@ -41,10 +41,10 @@ def literally() -> Iterator[None]:
 
 
 @contextmanager
-def _taken_over(kind: type, new: Callable[..., Any]) -> Iterator[None]:
+def _taken_over(kind: Any, new: Callable[..., Any]) -> Iterator[None]:
     """Within, `new` makes the instances of a class."""
     own = kind.__dict__.get("__new__")
-    kind.__new__ = staticmethod(new)  # type: ignore[method-assign]
+    kind.__new__ = new
     try:
         yield
     finally:
@@ -68,8 +68,11 @@ def _lattice(convert: Callable[[Any], Basic]) -> Callable[..., Basic]:
     return new
 
 
-def _pair(cls: Any, value: Any, condition: Any) -> Basic:
+def _pair(cls: Any, *pair: Any) -> Basic:
     """Makes a branch of a Piecewise; a condition that holds a Piecewise itself stays as it is."""
+    if len(pair) != 2:
+        raise TypeError("a branch of Piecewise is an (expr, cond) pair")
+    value, condition = pair
     if condition in (True, False):
         condition = sympy.sympify(bool(condition))
     if not isinstance(condition, Boolean):
@@ -77,20 +80,31 @@ def _pair(cls: Any, value: Any, condition: Any) -> Basic:
     return sympy.Tuple.__new__(cls, sympy.sympify(value), condition)
 
 
-def symbols_in(expression: Basic) -> list[Symbol]:
-    """The symbols of an expression in order of appearance; walks it as a graph, not as a tree."""
-    found: dict[Symbol, None] = {}
-    seen: set[int] = set()
-    stack: list[Basic] = [expression]
+def nodes_of(expression: Basic) -> list[Basic]:
+    """Every part of an expression once, operands before what uses them; walks it as a graph, not as a tree."""
+    done: dict[int, Basic] = {}
+    stack: list[tuple[Basic, bool]] = [(expression, False)]
     while stack:
-        item = stack.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, Symbol):
-            found[item] = None
-        stack.extend(arg for arg in reversed(item.args) if isinstance(arg, Basic))
-    return list(found)
+        item, seen = stack.pop()
+        if seen:
+            done.setdefault(id(item), item)
+        elif id(item) not in done:
+            stack.append((item, True))
+            stack.extend((arg, False) for arg in reversed(item.args) if isinstance(arg, Basic))
+    return list(done.values())
+
+
+def depth_of(expression: Basic) -> int:
+    """How many steps an expression is nested deep."""
+    depth: dict[int, int] = {}
+    for part in nodes_of(expression):
+        depth[id(part)] = 1 + max((depth[id(arg)] for arg in part.args if id(arg) in depth), default=0)
+    return depth[id(expression)]
+
+
+def symbols_in(expression: Basic) -> list[Symbol]:
+    """The symbols of an expression in order of appearance."""
+    return [part for part in dict.fromkeys(nodes_of(expression)) if isinstance(part, Symbol)]
 
 
 # Which specs only build
@@ -139,11 +153,11 @@ def _is_safe(node: ast.AST, modules: dict[str, Any], starred: bool, allowed: set
     if isinstance(node, ast.Attribute):
         owner = node.value.id if isinstance(node.value, ast.Name) else None
         if owner in modules:
-            return modules[owner] is None or id(node) in allowed or _builds(modules[owner], node.attr)
+            return modules[owner] is None or id(node) in allowed or builds(modules[owner], node.attr)
         return owner == "S" or node.attr in _SAFE_METHODS
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in allowed:
         known = starred and hasattr(sympy, node.id) and not hasattr(builtins, node.id)
-        return node.id not in _UNSAFE_BUILTINS and (not known or _builds(sympy, node.id))
+        return node.id not in _UNSAFE_BUILTINS and (not known or builds(sympy, node.id))
     return True
 
 
@@ -164,9 +178,9 @@ def _is_safe_import(node: ast.ImportFrom, folder: Path, seen: frozenset[Path]) -
     top = (node.module or "").split(".")[0]
     names = [alias.name for alias in node.names]
     if top == "sympy":
-        return node.module == "sympy.abc" or all(n in ("*", "S", "sympify") or _builds(sympy, n) for n in names)
+        return node.module == "sympy.abc" or all(n in ("*", "S", "sympify") or builds(sympy, n) for n in names)
     if top == "gradgen":
-        return all(n in gradgen.__all__ or _builds(functions, n) for n in names)
+        return all(n in gradgen.__all__ or builds(functions, n) for n in names)
     return not node.level and _is_safe_module(node.module or "", folder, seen)
 
 
@@ -186,7 +200,7 @@ def _is_safe_module(name: str, folder: Path, seen: frozenset[Path]) -> bool:
     return only_builds(tree, folder, seen | {path})
 
 
-def _builds(module: Any, name: str) -> bool:
+def builds(module: Any, name: str) -> bool:
     """Whether a name of SymPy or gradgen only builds an expression."""
     value = getattr(module, name, None)
     if module is gradgen or name in _MAKERS or hasattr(functions, name):

@@ -24,7 +24,7 @@ from gradgen import language
 from gradgen.errors import GradgenError
 from gradgen.execute import Flag, Place, SpecFile, Undecided
 from gradgen.language import Op, Parameter
-from gradgen.literal import symbols_in
+from gradgen.literal import depth_of, nodes_of, symbols_in
 
 Names = tuple[tuple[str, Expr], ...]
 
@@ -114,7 +114,10 @@ def _nothing_found(spec: SpecFile, public: dict[str, Any]) -> GradgenError:
     return GradgenError(problem, file=spec.path, hint=_DECLARE)
 
 
-_DECLARE = "Decorate a function with @op (from gradgen import Tensor, op), or bind a SymPy expression of symbols to a public name."
+_DECLARE = (
+    "Decorate a function with @op (from gradgen import Tensor, op), or bind a SymPy expression of symbols to a public"
+    " name."
+)
 
 
 # Ops by decorator
@@ -138,6 +141,7 @@ class _Reader:
         place = self.spec.returned(op.function.__code__)
         result, names = self.call(op.function)
         outputs = _expressions(self.spec, result, op.name, place)
+        names = _parts(names, outputs)
         derivatives = {name: self.derivative(name, function, len(outputs)) for name, function in op.derivatives.items()}
         places = {name: self.spec.returned(function.__code__) for name, function in op.derivatives.items()}
         doc = inspect.getdoc(op.function) or ""
@@ -283,6 +287,12 @@ def _latin(letter: str) -> str:
     return unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
 
 
+def _parts(names: Names, outputs: Sequence[Expr]) -> Names:
+    """The names of what the outputs contain; a leftover names nothing."""
+    parts = {part for output in outputs for part in nodes_of(output)}
+    return tuple((n, v) for n, v in names if v.args and v in parts and depth_of(v) <= _DEEP)
+
+
 # What a function returned, what a name is bound to
 
 
@@ -291,7 +301,22 @@ def _expressions(spec: SpecFile, result: Any, name: str, place: Place) -> tuple[
     outputs = tuple(result) if isinstance(result, tuple | Tuple) else (result,)
     if not outputs:
         raise spec.error(f"{name} returns an empty tuple", place.line, "Return the formula.", place.text)
-    return tuple(_expression(spec, output, name, place) for output in outputs)
+    expressions = tuple(_expression(spec, output, name, place) for output in outputs)
+    for expression in expressions:
+        _check_depth(spec, expression, name, place)
+    return expressions
+
+
+# SymPy walks expressions by recursion, within Python's limit: to look at deep ones, and to build deeper ones.
+_DEEP = 300
+_DEEPEST = 1200
+
+
+def _check_depth(spec: SpecFile, expression: Expr, name: str, place: Place) -> None:
+    depth = depth_of(expression)
+    if depth > _DEEPEST:
+        hint = "Nest fewer functions; put a part of them into an operation of its own."
+        raise spec.error(f"{name} is nested {depth} steps deep, of at most {_DEEPEST}", place.line, hint, place.text)
 
 
 def _expression(spec: SpecFile, value: Any, name: str, place: Place) -> Expr:
@@ -326,8 +351,8 @@ def _is_bare(spec: SpecFile, name: str, value: Any) -> bool:
     if any(_is_formula(item) for item in items):
         place = spec.bound(name) or Place(1, "")
         hint = (
-            "Bind each expression to a name of its own; for one op with several outputs use @op and return a tuple. A name"
-            " that begins with _ is left alone."
+            "Bind each expression to a name of its own; for one op with several outputs use @op and return a tuple."
+            " A name that begins with _ is left alone."
         )
         raise spec.error(_described(value, name).replace("gives", "is"), place.line, hint, place.text)
     return False
@@ -337,7 +362,7 @@ def _is_formula(value: Any) -> bool:
     return (
         _is_number(value)
         and isinstance(value, Expr)
-        and not isinstance(value, Symbol | sympy.Lambda)
+        and not isinstance(value, Symbol | sympy.Lambda | sympy.IndexedBase)
         and bool(symbols_in(value))
     )
 
@@ -347,10 +372,11 @@ def _bare_formula(spec: SpecFile, name: str, value: Expr, namespace: dict[str, A
     place = spec.bound(name) or Place(1, str(name))
     found = symbols_in(value)
     _check_symbols(spec, found, place)
+    _check_depth(spec, value, name, place)
     bound = [v for v in namespace.values() if isinstance(v, Symbol) and v in found]
     parameters = tuple(Parameter(s.name, "tensor") for s in dict.fromkeys([*bound, *found]))
     names = [(_hint_name(n), v) for n, v in namespace.items() if isinstance(v, Expr) and not isinstance(v, Symbol)]
-    hints = tuple((n, v) for n, v in names if n)
+    hints = _parts(tuple((n, v) for n, v in names if n and v is not value), (value,))
     return Formula(name, "", parameters, (value,), spec.path, place.line, place.text, {}, hints)
 
 
@@ -371,113 +397,31 @@ def _check_symbols(spec: SpecFile, symbols: list[Symbol], place: Place) -> None:
 
 # What a generated module imports or uses, beside Python's builtins.
 _MODULE_NAMES = frozenset({"torch", "rt", "Tensor", "annotations", "math", "Any", "Sequence"})
+
 # Names that mean something in the functions of a generated module.
-_PARAMETER_NAMES = _MODULE_NAMES | {
-    "bool",
-    "cls",
-    "ctx",
-    "float",
-    "grads",
-    "inputs",
-    "int",
-    "like",
-    "needs",
-    "output",
-    "self",
-    "staticmethod",
-    "super",
-    "tuple",
-    "wanted",
-}
+_LOCAL_NAMES = frozenset(
+    """
+    bool cls ctx float grads inputs int like needs output self staticmethod super tuple wanted
+    """.split()  # noqa: SIM905 - easier to read than a list
+)
+
 # Attributes of torch.nn.Module, and of the context of an autograd function: what a hyper-parameter would hide.
 _ATTRIBUTES = frozenset(
-    [
-        "T_destination",
-        "add_module",
-        "apply",
-        "bfloat16",
-        "buffers",
-        "call_super_init",
-        "children",
-        "compile",
-        "cpu",
-        "cuda",
-        "double",
-        "dump_patches",
-        "eval",
-        "extra_repr",
-        "float",
-        "forward",
-        "get_buffer",
-        "get_extra_state",
-        "get_parameter",
-        "get_submodule",
-        "half",
-        "ipu",
-        "load_state_dict",
-        "modules",
-        "mtia",
-        "named_buffers",
-        "named_children",
-        "named_modules",
-        "named_parameters",
-        "parameters",
-        "register_backward_hook",
-        "register_buffer",
-        "register_forward_hook",
-        "register_forward_pre_hook",
-        "register_full_backward_hook",
-        "register_full_backward_pre_hook",
-        "register_load_state_dict_post_hook",
-        "register_load_state_dict_pre_hook",
-        "register_module",
-        "register_parameter",
-        "register_state_dict_post_hook",
-        "register_state_dict_pre_hook",
-        "requires_grad_",
-        "set_extra_state",
-        "set_submodule",
-        "share_memory",
-        "state_dict",
-        "to",
-        "to_empty",
-        "train",
-        "training",
-        "type",
-        "xpu",
-        "zero_grad",
-        "backward",
-        "boxed_grads_call",
-        "clear_saved_tensors_on_access",
-        "dirty_tensors",
-        "generate_vmap_rule",
-        "jvp",
-        "mark_dirty",
-        "mark_non_differentiable",
-        "mark_shared_storage",
-        "materialize_grads",
-        "maybe_clear_saved_tensors",
-        "metadata",
-        "name",
-        "needs_input_grad",
-        "next_functions",
-        "non_differentiable",
-        "register_hook",
-        "register_prehook",
-        "requires_grad",
-        "save_for_backward",
-        "save_for_forward",
-        "saved_for_forward",
-        "saved_tensors",
-        "saved_variables",
-        "set_materialize_grads",
-        "setup_context",
-        "shapes",
-        "to_save",
-        "vjp",
-        "vmap",
-        "wanted",
-    ]
+    """
+    T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
+    extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules
+    mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer
+    register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module register_parameter
+    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule
+    share_memory state_dict to to_empty train training type xpu zero_grad
+
+    backward boxed_grads_call clear_saved_tensors_on_access dirty_tensors generate_vmap_rule jvp mark_dirty
+    mark_non_differentiable mark_shared_storage materialize_grads maybe_clear_saved_tensors metadata name
+    needs_input_grad next_functions non_differentiable register_hook register_prehook requires_grad save_for_backward
+    save_for_forward saved_for_forward saved_tensors saved_variables set_materialize_grads setup_context shapes to_save
+    vjp vmap
+    """.split()  # noqa: SIM905
 )
 
 
@@ -509,7 +453,8 @@ def _check_op_name(formula: Formula) -> None:
     clash = [n for n in generated_names(name) if n in _MODULE_NAMES or hasattr(builtins, n)]
     if clash:
         raise formula.error(
-            f"the operation {name} would hide {clash[0]!r} in its module", hint=f"Rename it, for example {name}_op."
+            f"the operation {name} would hide {clash[0]!r} in its module",
+            hint=f"Rename it, for example {name.rstrip('_')}_op.",
         )
 
 
@@ -520,7 +465,7 @@ def _check_parameter_name(formula: Formula, p: Parameter) -> None:
         raise formula.error(problem, hint=_name_advice(p.name))
     if p.name == "self":
         raise formula.error(problem, hint="An operation is a plain function, outside of any class.")
-    if p.name in _PARAMETER_NAMES or p.name in generated_names(formula.name):
+    if p.name in _MODULE_NAMES | _LOCAL_NAMES or p.name in generated_names(formula.name):
         raise formula.error(f"{problem}: the generated module uses it", hint=f"Rename it, for example {p.name}_.")
     if p.kind != "tensor" and (p.name in _ATTRIBUTES or p.name.startswith("_")):
         other = p.name.strip("_")

@@ -9,6 +9,7 @@ import re
 import sympy
 
 import gradgen
+from gradgen.literal import builds
 
 _SYMBOLS = "The inputs are SymPy symbols, a formula for one element, not tensors."
 
@@ -23,7 +24,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
     (r"operand type\(s\) for @", "A formula is computed element by element; it has no matrix product."),
     (r"operand type\(s\) for .*'Op'", "Call the operation: name(x)."),
     (
-        r"operand type\(s\) for .*('\w*(Than|Equality)'|'(And|Or|Not|BooleanTrue|BooleanFalse)')|BooleanAtom not allowed",
+        r"operand type\(s\) for .*'(\w*Than|\w*Equality|And|Or|Not|Boolean\w*)'|BooleanAtom not allowed",
         "A condition is no number: write Piecewise((1, condition), (0, True)).",
     ),
     (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
@@ -47,7 +48,7 @@ def explain(error: BaseException, statement: ast.stmt | None, tree: ast.Module) 
     """The problem in a sentence, and a hint where the mistake is a known one."""
     text = re.sub(r" \((?:/|[A-Za-z]:).*\)$", "", " ".join(str(error).split("\n\n")[0].splitlines()[:2]).strip())
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return problem, _call_hint(statement, tree, text) or _type_hint(error, text) or _text_hint(text)
+    return problem, _call_hint(statement, tree, text) or _text_hint(text) or _type_hint(error, text)
 
 
 def _text_hint(text: str) -> str | None:
@@ -69,18 +70,19 @@ def _type_hint(error: BaseException, text: str) -> str | None:
 
 
 def _name_hint(name: str) -> str:
-    for module in ("gradgen", "sympy"):
-        if name in dir({"gradgen": gradgen, "sympy": sympy}[module]):
+    for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
+        if name in names:
             return f"Import it: from {module} import {name}."
     similar = _similar(name)
-    return f"Did you mean {similar}? " if similar else "Import it, define it, or make it a parameter of the operation."
+    question = f"Did you mean {similar}? If not, import" if similar else "Import"
+    return f"{question} it, define it, or make it a parameter of the operation."
 
 
 def _attribute_hint(text: str) -> str | None:
     found = re.search(r"'?(\w+)'? object has no attribute '(\w+)'", text)
     if found and found[1] in ("Symbol", "Add", "Mul", "Pow"):
         name = found[2]
-        known = hasattr(sympy, name) or name in gradgen.__all__
+        known = builds(sympy, name) or name in gradgen.__all__
         return f"Write {name}(x): the inputs are SymPy symbols, not tensors." if known else _SYMBOLS
     found = re.search(r"import name '(\w+)'|has no attribute '(\w+)'", text)
     similar = _similar(found[1] or found[2]) if found else None
@@ -88,7 +90,7 @@ def _attribute_hint(text: str) -> str | None:
 
 
 def _similar(name: str) -> str | None:
-    matches = difflib.get_close_matches(name, [*gradgen.__all__, *dir(sympy)], 1)
+    matches = difflib.get_close_matches(name, [*gradgen.__all__, *dir(sympy)], 1, 0.75)
     return matches[0] if matches else None
 
 

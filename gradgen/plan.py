@@ -13,6 +13,7 @@ from sympy import Expr
 
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, topological
+from gradgen.kinks import smooth
 from gradgen.language import Parameter
 from gradgen.limits import limits
 from gradgen.load import Formula
@@ -181,7 +182,7 @@ class _Planner:
     def derivatives(self) -> list[list[Node]]:
         """For each differentiable input, the derivative of each output by it."""
         wrt = [self.inputs[name] for name in self.differentiable]
-        columns = [gradient(value, wrt) for value in self.values]
+        columns = [smooth(value, gradient(value, wrt), self.differentiable) for value in self.values]
         rows = [[column[i] for column in columns] for i in range(len(wrt))]
         rows = [self.own.get(name, row) for name, row in zip(self.differentiable, rows, strict=True)]
         sound = iter(rewrite([node for row in rows for node in row]))

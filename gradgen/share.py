@@ -23,7 +23,7 @@ _RELATIONS: dict[type, str] = {Gt: "gt", Ge: "ge", Lt: "lt", Le: "le", Eq: "eq",
 _FOLDS: dict[type, str] = {Add: "add", Mul: "mul", sympy.Max: "maximum", sympy.Min: "minimum", And: "and", Or: "or"}
 _LOGIC = (And, Or, Not, Nand, Nor, Xor, Xnor, Implies, Equivalent)
 _COMPARES = (*_RELATIONS, sympy.Max, sympy.Min)
-_UNEVALUATED = (sympy.Derivative, sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Subs)
+_UNEVALUATED = (sympy.Derivative, sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Subs, sympy.Order)
 _LARGEST = sympy.Float(1.7976931348623157e308)
 _MOST_DIGITS = 2000  # of an exact power of numbers
 
@@ -225,7 +225,7 @@ class _Sharer:
         root = graph.apply("cbrt", base)
         if base.op != "abs":  # SymPy's root of a negative number is complex
             root = graph.where(graph.apply("ge", base, 0), root, graph.const(sympy.nan))
-        return graph.power(root, graph.const(exponent.p))  # type: ignore[attr-defined]
+        return graph.power(root, graph.const(exponent.p))
 
     def check_power(self, base: Expr, exponent: Expr, item: Pow) -> None:
         """Stop before SymPy begins to compute a number of more digits than anything has room for."""
@@ -324,6 +324,10 @@ class _Sharer:
     def unknown(self, item: Basic) -> Exception:
         name = item.name if isinstance(item, sympy.core.function.AppliedUndef) else type(item).__name__
         shown = _shown(item)
+        if isinstance(item, sympy.Order):
+            return self.error(
+                f"{shown} stands for the rest of a series, not for a number", "Write .removeO() behind it."
+            )
         if isinstance(item, _UNEVALUATED):
             return self.error(
                 f"{shown} is left as it is, SymPy has not computed it",
@@ -352,7 +356,7 @@ _SHAPES: dict[type, Callable[[_Sharer, Basic, list[Node]], Node | None]] = {
 
 
 def _what_is(node: Node) -> str:
-    return "is undefined (nan)" if node.number is sympy.nan else "is infinite"
+    return "is undefined" if node.number is sympy.nan else "is infinite"
 
 
 def _is_real(number: Expr) -> bool:

@@ -623,8 +623,8 @@ C["bessel_jy"] = """\
 /* J_n(x), or Y_n(x) if `second`, for x >= 0. From max(6, n) on the orders 0 and 1 in the form of Hankel, A&S 9.2.5
    and 9.2.6, its P and Q rational functions of (6/x)^2 on [0, 1] (Q with an error of 3e-16). Below by the
    recurrence 9.1.27 downward (Miller), with J_k(x) = (x/2)^k / k! g_k, which keeps g_k near 1 if x is small, and
-   the sum 9.1.46, which is 1; Y_0 by its series of even J_k, 9.1.89, Y_1 by that series' derivative. What remains
-   by the recurrence upward. */
+   the sum of squares 9.1.76, which is 1; Y_0 by its series of even J_k, 9.1.89, Y_1 by that series' derivative.
+   What remains by the recurrence upward. */
 FN double bessel_jy(int n, double x, int second) {
     double y[2];
     if (x != x) return x;
@@ -651,33 +651,30 @@ FN double bessel_jy(int n, double x, int second) {
             * v + 3.1726644221058176) * v + 5.958307186766872) * v + 4.334597409407221) * v + 1.0) * x;
         y[1] = (second ? q * f - p * e : p * f + q * e) / root;
     } else {
-        double h = 0.5 * x, w = h * h, above = 1, g = 1, result = 1, sum = 0, even = 0, odd = 0, ratio = 0;
+        double h = 0.5 * x, w = h * h, above = 1, g = 1, result = 1, squares = 0, even = 0, odd = 0, ratio = 0;
         for (int k = n + 20 + 2 * (int) x; k > 0; k--) {
             double below;
-            if (k % 2 == 0) {
-                sum = g + ratio * sum;
-                even = 2 * g / k - ratio * even;
-            } else if (k > 1) {
-                odd = 4.0 * k * g / ((k - 1.0) * (k + 1)) - ratio * odd;
-            }
+            if (k % 2 == 0) even = 2 * g / k - ratio * even;
+            else if (k > 1) odd = 4.0 * k * g / ((k - 1.0) * (k + 1)) - ratio * odd;
+            squares = g * g + w / ((k + 1.0) * (k + 1)) * squares;
             if (k == n) result = g;
             ratio = w / (k * (k + 1.0));
             below = g - ratio * above;
             above = g;
             g = below;
         }
-        sum = g + w * sum;
+        double norm = sqrt(g * g + 2 * w * squares);
         if (!second) {
             double power = n % 2 ? h : 1, factorial = 1;
             for (int k = 2; k <= n; k++) {
                 factorial *= k;
                 if (k % 2 == 0) power *= w;
             }
-            return (n == 0 ? g : result) / sum * power / factorial;
+            return (n == 0 ? g : result) / norm * power / factorial;
         }
         double l = log(x) - 0.11593151565841245;  /* log(x / 2) + gamma, Euler's constant */
-        y[0] = 0.6366197723675814 * (l * g + w * even) / sum;
-        y[1] = 0.6366197723675814 * (h * ((l - 1) * above + w * odd / 6) - g / x) / sum;
+        y[0] = 0.6366197723675814 * (l * g + w * even) / norm;
+        y[1] = 0.6366197723675814 * (h * ((l - 1) * above + w * odd / 6) - g / x) / norm;
     }
     for (int k = 1; k < n && y[1] > -INFINITY; k++) {
         double next = 2 * k / x * y[1] - y[0];
@@ -692,8 +689,8 @@ def bessel_jy(n: int, x: Tensor, second: bool) -> Tensor:
     """J_n(x), or Y_n(x) if `second`, for x >= 0. From max(6, n) on the orders 0 and 1 in the form of Hankel, A&S
     9.2.5 and 9.2.6, its P and Q rational functions of (6/x)^2 on [0, 1] (Q with an error of 3e-16). Below by the
     recurrence 9.1.27 downward (Miller), with J_k(x) = (x/2)^k / k! g_k, which keeps g_k near 1 if x is small, and
-    the sum 9.1.46, which is 1; Y_0 by its series of even J_k, 9.1.89, Y_1 by that series' derivative. What remains
-    by the recurrence upward."""
+    the sum of squares 9.1.76, which is 1; Y_0 by its series of even J_k, 9.1.89, Y_1 by that series' derivative.
+    What remains by the recurrence upward."""
     edge = max(6, n)
     t = x.clamp(min=edge)
     v = 36 / (t * t)
@@ -729,27 +726,27 @@ def bessel_jy(n: int, x: Tensor, second: bool) -> Tensor:
     h = 0.5 * v
     w = h * h
     above = g = result = torch.ones_like(h)
-    total = even = odd = ratio = torch.zeros_like(h)
+    squares = even = odd = ratio = torch.zeros_like(h)
     for k in range(n + 20 + 2 * edge, 0, -1):
         if k % 2 == 0:
-            total = g + ratio * total
             even = 2 * g / k - ratio * even
         elif k > 1:
             odd = g * (4 * k / (k * k - 1)) - ratio * odd
+        squares = g * g + w / (k + 1) ** 2 * squares
         if k == n:
             result = g
         ratio = w / (k * (k + 1))
         above, g = g, g - ratio * above
-    total = g + w * total
+    norm = torch.sqrt(g * g + 2 * w * squares)
     if second:
         log = torch.log(v) - 0.11593151565841245  # log(x / 2) + gamma, Euler's constant
-        first = 2 / math.pi * (log * g + w * even) / total
-        last = 2 / math.pi * (h * ((log - 1) * above + w * odd / 6) - g / v) / total
+        first = 2 / math.pi * (log * g + w * even) / norm
+        last = 2 / math.pi * (h * ((log - 1) * above + w * odd / 6) - g / v) / norm
     else:
         power = h if n % 2 else 1.0
         for _ in range(n // 2):
             power = power * w
-        result = (g if n == 0 else result) / total * power / math.factorial(n)
+        result = (g if n == 0 else result) / norm * power / math.factorial(n)
         first = last = result
     first, last = torch.where(x >= edge, far[0], first), torch.where(x >= edge, far[1], last)
     for k in range(1, n):

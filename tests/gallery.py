@@ -196,9 +196,7 @@ OPS = [
         ("x", "y"),
         (_ANY, _ANY),
     ),
-    Op(
-        "sum_product", "staged", lambda x, y, z: (x + y) * z, ("x", "y", "z"), (_ANY,) * 3, linear=("x", "y", "z")
-    ),
+    Op("sum_product", "staged", lambda x, y, z: (x + y) * z, ("x", "y", "z"), (_ANY,) * 3, linear=("x", "y", "z")),
     Op("max_gate", "staged", torch.maximum, ("x", "y"), (_ANY, _ANY), smooth=False),
     Op("swish", "swish", lambda x, beta=1.0: x * torch.sigmoid(beta * x), hyper={"beta": (1.0, 1.7)}),
 ]
@@ -216,7 +214,9 @@ def as_tuple(results: Any) -> tuple[Tensor, ...]:
 def total(results: Any) -> Tensor:
     """A scalar that depends on each element of each result differently, as a loss does."""
     return sum(
-        (result * torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype, device=result.device).view_as(result)).sum()
+        (
+            result * torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype, device=result.device).view_as(result)
+        ).sum()
         * (1 + 0.25 * k)
         for k, result in enumerate(as_tuple(results))
     )  # type: ignore[return-value]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import gallery
 import numpy as np
 import pytest
 import torch
@@ -88,7 +87,9 @@ def test_tensors_by_keyword(op: Op) -> None:
 @several
 def test_shapes_that_do_not_broadcast(op: Op) -> None:
     for k, name in enumerate(op.tensors):
-        with pytest.raises(RuntimeError, match="must match the size of tensor b .* non-singleton dimension 1") as caught:
+        with pytest.raises(
+            RuntimeError, match=r"must match the size of tensor b .* non-singleton dimension 1"
+        ) as caught:
             call_with(op, k, torch.ones(2, 3))
         message = str(caught.value)
         assert f"{op.name}()" in message

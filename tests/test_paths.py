@@ -204,7 +204,9 @@ def test_paths_agree_bit_by_bit_about_layouts(op: Op) -> None:
     shape = (2, 3, 4, 5)
     inputs = op.sample(shape, dtype=torch.float32)
     inputs = [
-        tensor.contiguous(memory_format=torch.channels_last) if k % 2 == 0 else tensor.flip(1).transpose(2, 3).transpose(2, 3)
+        tensor.contiguous(memory_format=torch.channels_last)
+        if k % 2 == 0
+        else tensor.flip(1).transpose(2, 3).transpose(2, 3)
         for k, tensor in enumerate(inputs)
     ]
     fused = gradients(op, inputs)

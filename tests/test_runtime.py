@@ -360,6 +360,17 @@ def test_scalars_arrive_by_kind(rt: ModuleType) -> None:
             assert torch.equal(kernel((x,), (0.1, 3, flag))[0], x * factor)
 
 
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_half_precision_is_computed_in_float(rt: ModuleType, path: str) -> None:
+    kernel = identity(
+        rt, name="square", code="const real y = x * x * real(1e-3);", expression=lambda x, wanted: (x * x * 1e-3,)
+    )
+    with rt.force_path("torch") if path == "torch" else rt.record_paths():
+        (y,) = kernel((torch.full((3,), 1000.0, dtype=torch.float16),))
+    assert y.tolist() == [1000.0] * 3  # the square alone is beyond float16
+    assert y.dtype is torch.float16
+
+
 def test_helpers_may_compute_in_double(rt: ModuleType) -> None:
     kernel = identity(rt, name="double", code="const real y = real((in_double(x) - x) * 1e12);")
     assert kernel((torch.ones(3),))[0].tolist() == pytest.approx([1.0] * 3, rel=1e-3)
@@ -545,7 +556,16 @@ def test_more_than_2_to_the_31_elements(rt: ModuleType) -> None:
     assert z[-2:].tolist() == [1, 2]
 
 
-def test_many_threads_of_python_at_once(rt: ModuleType) -> None:
+def test_many_threads_of_python_at_once(rt: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    library = rt._library
+
+    def slow_library(*arguments: str) -> Any:
+        built.append(arguments)
+        time.sleep(0.05)
+        return library(*arguments)
+
+    monkeypatch.setattr(rt, "_library", slow_library)
     kernel = identity(rt, name="crowd", code="const real y = x + real(1);")
     barrier = threading.Barrier(8)
     results = []
@@ -561,6 +581,7 @@ def test_many_threads_of_python_at_once(rt: ModuleType) -> None:
     for worker in workers:
         worker.join()
     assert results == [20.0] * 400
+    assert len(built) == 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------

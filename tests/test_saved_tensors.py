@@ -24,7 +24,9 @@ def names_of_saved(op: Op, needs: Sequence[str], **hyper: float) -> set[str]:
     for k, name in enumerate(op.tensors):
         inputs[k].requires_grad_(name in needs)
     packed: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor
+    ):
         results = as_tuple(op(*inputs, **hyper))
     known = {tensor.data_ptr(): name for name, tensor in zip(op.tensors, inputs, strict=True)}
     known |= {tensor.data_ptr(): f"out{k}" for k, tensor in enumerate(results)}
@@ -167,7 +169,9 @@ def linear(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_what_is_linear_saves_nothing(linear: Any) -> None:
     x, y = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
     packed: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor
+    ):
         result = linear.combine(x, y)
     assert packed == []
     result.sum().backward()
@@ -180,7 +184,9 @@ def test_what_is_linear_saves_nothing(linear: Any) -> None:
 def test_what_is_linear_has_no_use_for_its_input(linear: Any) -> None:
     x, weight = torch.randn(3, requires_grad=True), torch.tensor([0, 1, 2])
     packed: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor
+    ):
         result = linear.scale(x, weight)
     assert [tensor.tolist() for tensor in packed] == [[0, 1, 2]]
     result.sum().backward()

@@ -22,7 +22,7 @@ from gradgen.special import NEEDS, TORCH
 from gradgen.special import C as C_TEXTS
 
 BAR = 4.0
-POINTS = 30  # per stratum and function
+POINTS = 20  # per stratum and function
 
 FLOAT, DOUBLE = np.float32, np.float64
 TYPES = {FLOAT: "float", DOUBLE: "double"}
@@ -196,7 +196,7 @@ class Case:
         domain: outside of it no point is chosen.
         order: the integer argument that comes first.
         arity: 1 or 2 real arguments.
-        thin: take every so-manieth point only, because mpmath takes long.
+        thin: take one in so many points, because mpmath takes long.
     """
 
     exact: Callable[..., Exact]
@@ -255,7 +255,7 @@ CASES: dict[str, Case] = {
     },
     **{
         f"bessel_{kind}_{n}": Case(
-            _bessel(f, n, 1, -1), ((0, 8), (8, 30), (-30, 0), (0, 100)), domain=(-1e5, 1e5), order=n, thin=thin
+            _bessel(f, n, 1, -1), ((0, 6), (6, 30), (-30, 0), (0, 100)), domain=(-1e5, 1e5), order=n, thin=thin
         )
         for kind, f, thin in (("j", mpmath.besselj, 1), ("y", mpmath.bessely, 6))
         for n in (0, 1, 2, 5)
@@ -365,7 +365,7 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
     for dtype, type_name in TYPES.items():
         source, library = folder / f"{type_name}.c", folder / f"{type_name}.so"
         source.write_text(c_source(type_name))
-        flags = ["-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+        flags = ["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
         subprocess.run(
             [compiler, *flags, "-Wno-unused-parameter", "-shared", "-fPIC", source, "-o", library, "-lm"], check=True
         )
@@ -525,7 +525,8 @@ def test_torch_texts_keep_shape_type_and_transforms(name: str) -> None:
     x = torch.linspace(0.1, 0.9, 6).reshape(2, 3)
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         out = function(*before, *[x.to(dtype)] * arity)
-        assert out.dtype == dtype and out.shape == x.shape
+        assert out.dtype == dtype
+        assert out.shape == x.shape
     expected = function(*before, *[x] * arity)
     torch.testing.assert_close(torch.func.vmap(partial(function, *before))(*[x] * arity), expected)
     compiled = torch.compile(function, backend="eager", fullgraph=True)

@@ -223,7 +223,9 @@ def test_higher_derivatives_of_elu_where_its_exponential_overflows(path: str, or
     with on(path):
         found = get("elu")(x)
         for left in range(order, 0, -1):
-            (found,) = torch.autograd.grad((found if left == order else found + 0 * x.clamp(max=1)).sum(), x, create_graph=True)
+            (found,) = torch.autograd.grad(
+                (found if left == order else found + 0 * x.clamp(max=1)).sum(), x, create_graph=True
+            )
     assert found.tolist() == [0.0] * 3
 
 

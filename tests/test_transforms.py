@@ -239,11 +239,12 @@ def test_compiled_whole_forward_and_backward(op: Op) -> None:
     shapes = [(4, 3), (3,), (4, 1)]
     function, hyper = op.function, op.others
     compiled = torch.compile(lambda *t: function(*t, **hyper), fullgraph=True, backend="aot_eager")
-    inputs, again = op.sample(*shapes, dtype=torch.float32, grad=True), op.sample(*shapes, dtype=torch.float32, grad=True)
-    with rt.record_paths() as record:
-        found = as_tuple(compiled(*inputs))
-        total(found).backward()
-    assert all(path == "torch" for _, path in record)  # if at all: what is traced is the torch expression
+    inputs, again = (
+        op.sample(*shapes, dtype=torch.float32, grad=True),
+        op.sample(*shapes, dtype=torch.float32, grad=True),
+    )
+    found = as_tuple(compiled(*inputs))
+    total(found).backward()
     expected = as_tuple(op(*again, **op.others))
     total(expected).backward()
     torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-6)

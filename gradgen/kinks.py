@@ -1,0 +1,178 @@
+"""Derivatives at kinks that are none.
+
+max(x, 0) + min(0, exp(x) - 1) is differentiable at 0 although neither part is, and there the conventions for the parts
+would give 0 in place of 1. So each comparison of a derivative is looked at where its two sides are equal: if the formula
+is continuous there, and its derivatives from both sides agree but differ from what the conventions give, the comparisons
+that are undecided there are decided as on one side.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import mpmath
+import sympy
+from mpmath import mpf
+
+from gradgen.graph import Graph, Node, topological
+from gradgen.primitives import PRIMITIVES
+
+_DIGITS = 120
+_EQUAL = mpf(10) ** -60  # closer than this, two numbers count as equal
+_BESIDE = mpf(10) ** -25  # how far beside a kink its sides are looked at
+_AGREE = mpf(10) ** -15  # how closely the two sides agree where a formula is smooth
+_SAMPLES = 3  # points on each kink
+_MOST = 24  # comparisons of one formula that are looked at
+
+Point = dict[str, mpf]
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """What a derivative compares: a relation, or the sign of something (then `node` is the sign)."""
+
+    node: Node
+    left: Node
+    right: Node
+
+
+def smooth(value: Node, derivatives: Sequence[Node], tensors: Sequence[str]) -> list[Node]:
+    """The derivatives of `value`, right where it is differentiable although a part of it is not."""
+    derivatives = list(derivatives)
+    with mpmath.workdps(_DIGITS):
+        for comparison in _comparisons(derivatives)[:_MOST]:
+            derivatives = _mended(value, derivatives, comparison, tensors)
+    return derivatives
+
+
+def _comparisons(derivatives: Sequence[Node]) -> list[_Comparison]:
+    found = []
+    for node in topological(derivatives):
+        if node.op == "sign":
+            found.append(_Comparison(node, node.args[0], node.graph.const(0)))
+        elif node.op in ("gt", "ge", "lt", "le"):
+            left, right = node.args
+            if left.op in ("maximum", "minimum") and right in left.args:  # max(x, c) > c where x > c
+                left = left.args[1] if left.args[0] is right else left.args[0]
+            found.append(_Comparison(node, left, right))
+    return found
+
+
+def _mended(value: Node, derivatives: list[Node], comparison: _Comparison, tensors: Sequence[str]) -> list[Node]:
+    """The derivatives with their comparisons decided as on the upper side of this kink, where that is called for."""
+    points = list(_points(comparison, tensors, value))
+    if not points or not all(_is_smooth_but_wrong(value, derivatives, *found) for found in points):
+        return derivatives
+    point, name = points[0]
+    decided = _decided(derivatives, point, name)
+    right = all(_agree(_values(decided, p), _values(decided, _moved(p, n, 1))) for p, n in points)
+    return decided if right else derivatives
+
+
+def _is_smooth_but_wrong(value: Node, derivatives: list[Node], point: Point, name: str) -> bool:
+    above, below = _moved(point, name, 1), _moved(point, name, -1)
+    here, up, down = (_values([value], p) for p in (point, above, below))
+    if not (_agree(here, up) and _agree(here, down)):
+        return False
+    up, down = _values(derivatives, above), _values(derivatives, below)
+    return _agree(up, down) and not _agree(_values(derivatives, point), up)
+
+
+def _decided(derivatives: list[Node], point: Point, name: str) -> list[Node]:
+    """The derivatives with every comparison that is undecided at the point decided as just above it."""
+    beside = _moved(point, name, 1)
+    new: dict[Node, Node] = {}
+    for comparison in _comparisons(derivatives):
+        left, right = (_values([side], point)[0] for side in (comparison.left, comparison.right))
+        if abs(left - right) < _EQUAL:
+            above = [_values([side], beside)[0] for side in (comparison.left, comparison.right)]
+            new[comparison.node] = _with_equality(comparison, above[0] > above[1])
+    done = dict(new)
+    for node in topological(derivatives, stop=new.keys()):
+        if node not in done:
+            done[node] = node.graph.apply(node.op, *(done[arg] for arg in node.args)) if node.args else node
+    return [done[node] for node in derivatives]
+
+
+def _with_equality(comparison: _Comparison, greater: bool) -> Node:
+    """The comparison, equality counting as on the side where the left one is greater, or where it is less."""
+    node, left, right = comparison.node, comparison.left, comparison.right
+    graph: Graph = node.graph
+    if node.op == "sign":
+        condition = graph.apply("ge" if greater else "gt", left, right)
+        return graph.where(condition, graph.const(1), graph.const(-1))
+    upward = node.op in ("gt", "ge")
+    return graph.apply(("ge" if greater else "gt") if upward else ("lt" if greater else "le"), left, right)
+
+
+def _points(comparison: _Comparison, tensors: Sequence[str], value: Node) -> Iterator[tuple[Point, str]]:
+    """Points at which the two sides are equal, each with the input that leads across."""
+    names = [str(node.value) for node in topological([value, comparison.left, comparison.right]) if node.op == "input"]
+    flags = [str(node.value) for node in topological([value]) if node.op == "flag"]
+    below = {str(n.value) for n in topological([comparison.left, comparison.right]) if n.op == "input"}
+    across = [name for name in tensors if name in below]
+    randoms = random.Random(0)
+    for attempt in range(2 * _SAMPLES):
+        point: Point = {name: mpf(randoms.uniform(0.4, 2.1)) * randoms.choice([1, -1]) for name in sorted(set(names))}
+        point |= {
+            name: abs(point[name]) for name in point if name not in tensors
+        }  # hyper-parameters are mostly positive
+        point |= {name: bool(attempt % 2) for name in flags}
+        for name in across:
+            root = _root(comparison, point, name)
+            if root is not None:
+                yield {**point, name: root}, name
+                break
+
+
+def _root(comparison: _Comparison, point: Point, name: str) -> mpf | None:
+    """Where along one input the two sides are equal, by the secant method."""
+
+    def difference(x: mpf) -> mpf:
+        left, right = _values([comparison.left, comparison.right], {**point, name: x})
+        return left - right
+
+    try:
+        root = mpmath.findroot(difference, (point[name], point[name] * mpf("1.1")), solver="secant", tol=_EQUAL**2)
+    except (ValueError, ZeroDivisionError, ArithmeticError, TypeError):
+        return None
+    return root if isinstance(root, mpf) and abs(difference(root)) < _EQUAL else None
+
+
+def _moved(point: Point, name: str, direction: int) -> Point:
+    return {**point, name: point[name] + direction * _BESIDE}
+
+
+def _agree(a: Sequence[mpf], b: Sequence[mpf]) -> bool:
+    return all(abs(x - y) <= _AGREE * max(1, abs(x), abs(y)) for x, y in zip(a, b, strict=True))
+
+
+def _values(roots: Sequence[Node], point: Mapping[str, mpf]) -> list[mpf]:
+    """The values of nodes, numbers that nearly agree counting as equal."""
+    values: dict[Node, object] = {}
+    for node in topological(roots):
+        args = [values[arg] for arg in node.args]
+        values[node] = _value(node, args, point)
+    return [values[root] for root in roots]  # type: ignore[misc]
+
+
+def _value(node: Node, args: list[object], point: Mapping[str, mpf]) -> object:
+    if node.op in ("input", "flag"):
+        return point[str(node.value)]
+    if node.op == "true":
+        return True
+    if node.number is not None:
+        return mpmath.nan if node.number is sympy.nan else node.number.evalf(_DIGITS)._to_mpmath(mpmath.mp.prec)
+    if node.op == "where":
+        return args[1] if args[0] else args[2]
+    if node.op in ("gt", "ge", "lt", "le", "eq", "ne", "sign"):
+        args = [*args, mpf(0)][:2]
+        if abs(args[0] - args[1]) < _EQUAL:  # type: ignore[operator]
+            args = [args[1], args[1]] if node.op != "sign" else [mpf(0), mpf(0)]
+        args = args if node.op != "sign" else args[:1]
+    try:
+        return PRIMITIVES[node.op].mpmath(*args)
+    except (ZeroDivisionError, ValueError):
+        return mpmath.nan
