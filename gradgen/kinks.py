@@ -1,9 +1,9 @@
 """Derivatives at kinks that are none.
 
 max(x, 0) + min(0, exp(x) - 1) is differentiable at 0 although neither part is, and there the conventions for the parts
-would give 0 in place of 1. So each comparison of a derivative is looked at where its two sides are equal: if the formula
-is continuous there, and its derivatives from both sides agree but differ from what the conventions give, the comparisons
-that are undecided there are decided as on one side.
+would give 0 in place of 1. So each comparison of a derivative is looked at where its two sides are equal: if the
+formula is continuous there, and its derivatives from both sides agree but differ from what the conventions give, the
+comparisons that are undecided there are decided as on one side.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _values(roots: Sequence[Node], point: Mapping[str, mpf]) -> list[mpf]:
     for node in topological(roots):
         args = [values[arg] for arg in node.args]
         values[node] = _value(node, args, point)
-    return [values[root] for root in roots]  # type: ignore[misc]
+    return [values[root] for root in roots]
 
 
 def _value(node: Node, args: list[object], point: Mapping[str, mpf]) -> object:

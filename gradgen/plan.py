@@ -347,14 +347,23 @@ def _statements(
 
 def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
     """The nodes in an order that keeps those read under one condition together, operands still first."""
-    below = {node: set(topological([node])) & set(chosen) - {node} for node in chosen}
+    stop = set(chosen)
+    needs = {node: {arg for arg in topological(node.args, stop=stop) if arg in stop} for node in chosen}
+    users: dict[Node, list[Node]] = {node: [] for node in chosen}
+    for node in chosen:
+        for arg in needs[node]:
+            users[arg].append(node)
+    ready = [node for node in chosen if not needs[node]]
     ordered: list[Node] = []
-    waiting = list(chosen)
-    while waiting:
-        ready = [node for node in waiting if below[node] <= set(ordered)]
-        same = [node for node in ready if ordered and contexts[node] == contexts[ordered[-1]]]
-        ordered.append((same or ready)[0])
-        waiting.remove(ordered[-1])
+    while ready:
+        same = (node for node in ready if ordered and contexts[node] == contexts[ordered[-1]])
+        node = next(same, ready[0])
+        ready.remove(node)
+        ordered.append(node)
+        for user in users[node]:
+            needs[user].remove(node)
+            if not needs[user]:
+                ready.append(user)
     return ordered
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 from sympy import Expr
@@ -17,7 +17,7 @@ Term = tuple[Expr, Node | None]  # a number times a node; None for the number al
 Factor = tuple[Node, int]  # a node to a whole power
 
 _NUMBERS = ("a", "b")
-_LONGEST = 64  # terms of a sum, or factors of a product, that are looked at together
+_LONGEST = 32  # terms of a sum, or factors of a product, that are looked at together
 
 
 def rewrite(roots: Iterable[Node], late: bool = False) -> list[Node]:
@@ -45,8 +45,9 @@ class _Rewriter:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
             new = _folded(node)
+            view = _View(node)
             for rule in _rules_for(node.op, self.late):
-                new = new or _apply(rule, node)
+                new = new or _apply(rule, view)
                 if new is node:
                     new = None
             self.done[node] = self.node(new) if new else node
@@ -86,27 +87,46 @@ def _rules_for(op: str, late: bool) -> tuple[_Pattern, ...]:
     return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
 
 
-def _apply(pattern: _Pattern, node: Node) -> Node | None:
+class _View:
+    """A node as the rules look at it, flattened at most once for all of them."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The terms of a sum; none of a sum too long to look at."""
+        found = terms(self.node, most=_LONGEST)
+        return found if len(found) <= _LONGEST else []
+
+    @cached_property
+    def factors(self) -> tuple[Expr, list[Factor]]:
+        """The factors of a product; none of a product too long to look at."""
+        number, found = factors(self.node)
+        return number, found if len(found) <= _LONGEST else []
+
+
+def _apply(pattern: _Pattern, view: _View) -> Node | None:
     """What the rule makes of the node, None where it does not fit."""
     condition = pattern.rule.condition
-    for binding, finish in _whole_matches(pattern.pattern, node):
+    for binding, finish in _whole_matches(pattern.pattern, view):
         numbers = [binding[name].number for name in _NUMBERS if name in binding]
         if condition is None or condition(*numbers):
-            return finish(_instantiate(pattern.replacement, binding, node.graph))
+            return finish(_instantiate(pattern.replacement, binding, view.node.graph))
     return None
 
 
 Finish = Callable[[Node], Node]
 
 
-def _whole_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
+def _whole_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
     """Matches of a pattern at a node, each with how to put the replacement into what surrounds it."""
     if pattern.op == "add":
-        yield from _sum_matches(pattern, node)
+        yield from _sum_matches(pattern, view)
     elif pattern.op in ("mul", "pow") and not _is_root(pattern):
-        yield from _product_matches(pattern, node)
+        yield from _product_matches(pattern, view)
     else:
-        for binding in _match(pattern, node, {}):
+        for binding in _match(pattern, view.node, {}):
             yield binding, lambda new: new
 
 
@@ -117,11 +137,11 @@ def _is_root(pattern: Node) -> bool:
 # Sums: some terms of the node are the pattern's, up to a common factor; the rest is added again.
 
 
-def terms(node: Node) -> list[Term]:
-    """The terms of a sum as (number, node), flattened; a number alone is (number, None)."""
+def terms(node: Node, most: int | None = None) -> list[Term]:
+    """The terms of a sum as (number, node), flattened; a number alone is (number, None). Stops beyond `most`."""
     found: list[Term] = []
-    stack: list[Term] = [(coefficient(node)[0], coefficient(node)[1])]
-    while stack:
+    stack: list[Term] = [coefficient(node)]
+    while stack and (most is None or len(found) <= most):
         factor, item = stack.pop()
         if item is not None and item.op == "add":
             inner = [coefficient(arg) for arg in item.args]
@@ -131,10 +151,8 @@ def terms(node: Node) -> list[Term]:
     return found
 
 
-def _sum_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
-    found = terms(node)
-    if len(found) > _LONGEST:
-        return
+def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+    found = view.terms
     wanted = terms(pattern)
     for binding, scale, used in _match_terms(wanted, found, {}, None, ()):
         rest = [term for i, term in enumerate(found) if i not in used]
@@ -187,10 +205,8 @@ def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> tuple
     return number, found
 
 
-def _product_matches(pattern: Node, node: Node) -> Iterator[tuple[Binding, Finish]]:
-    number, found = factors(node)
-    if len(found) > _LONGEST:
-        return
+def _product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+    number, found = view.factors
     scale, wanted = factors(pattern)
     assert scale == 1
     for binding, used in _match_factors(wanted, found, {}, ()):

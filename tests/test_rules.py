@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import mpmath
@@ -48,7 +49,7 @@ def sound(build: str) -> str:
     """What becomes of an expression of x, y (tensors) and k (a hyper-parameter)."""
     graph = Graph(["k"])
     names = {name: graph.input(name) for name in ("x", "y", "k")}
-    names |= {name: (lambda name: lambda *args: graph.apply(name, *args))(name) for name in PRIMITIVES}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
     return repr(rewrite([eval(build, {}, names)])[0])
 
 

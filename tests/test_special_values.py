@@ -177,9 +177,8 @@ def test_second_derivatives_vanish_at_infinity(name: str, at: float, path: str) 
     """All of these are straight there; nothing may become 0 * inf or inf - inf on the way."""
     x = torch.full((9,), at, requires_grad=True)
     with on(path):
-        result = get(name)(x)
-        (slope,) = torch.autograd.grad(result.sum(), x, create_graph=True)
-        (second,) = torch.autograd.grad(slope.sum() + 0 * (x * 0.0).nan_to_num().sum(), x)
+        (slope,) = torch.autograd.grad(get(name)(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x, materialize_grads=True)
     assert second.tolist() == [0.0] * 9
 
 
@@ -222,10 +221,8 @@ def test_higher_derivatives_of_elu_where_its_exponential_overflows(path: str, or
     x = torch.tensor([800.0, 1e4, INF], dtype=torch.float64, requires_grad=True)
     with on(path):
         found = get("elu")(x)
-        for left in range(order, 0, -1):
-            (found,) = torch.autograd.grad(
-                (found if left == order else found + 0 * x.clamp(max=1)).sum(), x, create_graph=True
-            )
+        for _ in range(order):
+            (found,) = torch.autograd.grad(found.sum(), x, create_graph=True)
     assert found.tolist() == [0.0] * 3
 
 

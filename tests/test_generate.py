@@ -1,0 +1,120 @@
+"""What is generated: its cost, its text, and the gradients at kinks that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from building import build
+
+from gradgen import generate
+from gradgen.build import templates_dir
+
+NESTED = """
+from sympy import exp, sin
+from gradgen import op
+
+@op
+def nested(x):
+    for _ in range({}):
+        x = sin(x * exp(-x)) + x
+    return x
+"""
+
+
+def nested(levels: int, folder: Path) -> str:
+    spec = folder / "nested.py"
+    spec.write_text(NESTED.format(levels))
+    return generate.module(spec, templates_dir())
+
+
+def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
+    lengths = [len(nested(levels, tmp_path)) for levels in (8, 16, 32)]
+    assert lengths[1] <= 2.3 * lengths[0]
+    assert lengths[2] <= 2.3 * lengths[1]
+
+
+def test_deep_formulas_do_not_exhaust_the_stack(tmp_path: Path) -> None:
+    text = nested(200, tmp_path)
+    assert text.count("exp(-") >= 200
+
+
+@pytest.mark.parametrize(
+    ("formula", "at", "expected"),
+    [
+        ("Max(0, x) + Min(0, alpha*(exp(x/alpha) - 1))", 0.0, 1.0),  # CELU as its paper prints it
+        ("Max(x, 0) - Max(-x, 0)", 0.0, 1.0),
+        ("Max(x, 1) + Min(x, 1)", 1.0, 1.0),
+        ("x*Abs(x)", 0.0, 0.0),
+        ("Max(x, 0)**2", 0.0, 0.0),
+        ("x/(1 + Abs(x))", 0.0, 1.0),  # softsign
+        ("Max(x, 0) + log(1 + exp(-Abs(x)))", 0.0, 0.5),
+        # Not differentiable: the conventions.
+        ("Max(x, 0)", 0.0, 0.0),
+        ("Abs(x)", 0.0, 0.0),
+        ("sign(x)", 0.0, 0.0),
+        ("Max(x, 0) + alpha*Min(x, 0)/2", 0.0, 0.0),
+        ("Piecewise((x, x > 0), (3*x, True))", 0.0, 3.0),
+        ("Min(Max(x, -1), 1)", 1.0, 0.0),
+    ],
+)
+def test_derivative_at_a_kink(formula: str, at: float, expected: float, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x: Tensor, alpha: float = 1.5):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        x = torch.tensor([at, at - 0.5, at + 0.5], dtype=torch.float64, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            (grad,) = torch.autograd.grad(module.f(x).sum(), x)
+        assert grad[0].item() == expected
+
+
+def test_two_inputs_meet_at_a_kink_that_is_none(tmp_path: Path) -> None:
+    module, _ = build("@op\ndef f(x, y):\n    return Max(x - y, 0) - Max(y - x, 0)\n", tmp_path)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = torch.tensor([1.0, 3.0], requires_grad=True)
+    module.f(x, y).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    assert y.grad.tolist() == [-1, -1]
+
+
+def test_branches_that_are_not_taken_never_touch(tmp_path: Path) -> None:
+    module, _ = build(
+        """
+        @op
+        def f(x):
+            r = sqrt(x)
+            return Piecewise((r, x > 1), (2*r, x > 0), (log(1 - x)*x, x > -1), (0, True))
+        """,
+        tmp_path,
+    )
+    for path in ("cpu", "torch"):
+        x = torch.tensor([-5.0, -0.5, 0.25, 4.0], dtype=torch.float64, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            (grad,) = torch.autograd.grad(module.f(x).sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(grad.sum(), x)
+        expected = [0.0, torch.log1p(torch.tensor(0.5).double()).item() + 0.5 / 1.5, 2.0, 0.25]
+        torch.testing.assert_close(grad.detach(), torch.tensor(expected, dtype=torch.float64))
+        assert torch.isfinite(second).all()
+
+
+def test_the_users_names_are_kept(tmp_path: Path) -> None:
+    spec = tmp_path / "named.py"
+    spec.write_text(
+        "from sympy import exp, tanh\nfrom gradgen import op\n\n@op\ndef f(x, y):\n"
+        "    inner = exp(x) * y\n    return inner + tanh(inner)\n"
+    )
+    text = generate.module(spec, templates_dir())
+    assert "const real inner = exp(x) * y;" in text
+    assert "const real out = inner + tanh(inner);" in text
+
+
+@pytest.mark.parametrize("name", ["register", "I", "exp", "torch_", "out", "grad", "real", "y0", "n", "i", "lambda_"])
+def test_any_name_of_an_input_works(name: str, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f({name}, x):\n    return sin({name})*x + tanh({name}*x)\n", tmp_path)
+    a = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([2.0, -1.0], dtype=torch.float64, requires_grad=True)
+    with module.rt.record_paths() as taken:
+        assert torch.autograd.gradcheck(module.f, (a, b))
+    assert {path for _, path in taken} == {"cpu"}
+    module.rt.force_path("torch")
+    assert torch.autograd.gradgradcheck(module.f, (a, b))

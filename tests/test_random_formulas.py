@@ -1,0 +1,109 @@
+"""Random formulas: value and gradient of the generated op against mpmath, of the formula as it was written."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import mpmath
+import pytest
+import torch
+from building import build
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from gradgen.errors import GradgenError
+from gradgen.exact import Exact
+
+LEAVES = ["x", "y", "k", "2", "0.5", "-1", "pi", "Rational(1, 3)"]
+UNARY = [
+    "exp({})", "log({})", "log(1 + exp({}))", "1/(1 + exp(-({})))", "sin({})", "cos({})", "tan({})", "tanh({})",
+    "sinh({})", "cosh({})", "atan({})", "asinh({})", "erf({})", "erfc({})", "sqrt({})", "({})**2", "({})**3", "({})**-1", "Abs({})",
+    "-({})", "1 + tanh({})", "1 - erf({})", "exp({}) - 1", "sqrt(1 + ({})**2)", "sinc({})", "Max({}, 0)", "Min({}, 1)",
+    "Piecewise((({0})**2, ({0}) > 0), (exp({0}), True))",
+]  # fmt: skip
+BINARY = [
+    "({}) + ({})", "({}) - ({})", "({}) * ({})", "({}) / ({})", "Max({}, {})", "Min({}, {})", "atan2({}, {})",
+    "sqrt(({})**2 + ({})**2)", "log(exp({}) + exp({}))", "Piecewise(({0}, ({0}) > ({1})), (({1})/2, True))",
+    "Abs({})**({})", "({0}) * exp(-({1})**2)",
+]  # fmt: skip
+
+
+def formulas() -> st.SearchStrategy[str]:
+    def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        unary = st.builds(lambda form, a: form.format(a), st.sampled_from(UNARY), inner)
+        binary = st.builds(lambda form, a, b: form.format(a, b), st.sampled_from(BINARY), inner, inner)
+        return st.one_of(unary, binary)
+
+    return st.recursive(st.sampled_from(LEAVES), grow, max_leaves=6).filter(lambda text: "x" in text.replace("exp", ""))
+
+
+ROWS = [(0.7, -1.3), (-0.45, 0.9), (2.1, 1.4), (-1.9, -2.3), (0.03, 3.1)]
+HYPER = 0.8
+
+
+def compare(text: str, path: str) -> int:
+    """Builds the formula and compares it at some points; the number of results that could be compared."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = f"@op\ndef f(x: Tensor, y: Tensor, k: float = 1.0):\n    return {text}\n"
+        try:
+            module, (formula,) = build(spec, Path(folder))
+        except GradgenError as error:  # log(-1) is refused, rightly
+            assume("real" not in error.problem and "undefined" not in error.problem)
+            raise
+        tensors = [torch.tensor(column, dtype=torch.float64, requires_grad=True) for column in zip(*ROWS, strict=True)]
+        with module.rt.force_path("torch") if path == "torch" else nullcontext(), module.rt.record_paths() as taken:
+            out = module.f(*tensors, k=HYPER)
+            grads = torch.autograd.grad(out.sum(), tensors)
+    assert {way for _, way in taken} == {path}
+    exact = Exact(formula, 300)
+    compared = 0
+    for i, (x, y) in enumerate(ROWS):
+        point = {"x": x, "y": y, "k": HYPER}
+        compared += agrees(exact, point, [], out[i].item(), text)
+        compared += agrees(exact, point, ["x"], grads[0][i].item(), text)
+        compared += agrees(exact, point, ["y"], grads[1][i].item(), text)
+    return compared
+
+
+def agrees(exact: Exact, point: dict[str, float], wrt: list[str], computed: float, text: str) -> bool:
+    """Whether the result could be compared: the exact one is a number, of moderate size, and well conditioned."""
+    try:
+        expected = exact.derivative(point, wrt) if wrt else exact.value(point)
+        beside = {name: value * (1 + 2**-40) for name, value in point.items()}
+        near = exact.derivative(beside, wrt) if wrt else exact.value(beside)
+    except ArithmeticError:
+        return False
+    if not mpmath.isfinite(expected) or not mpmath.isfinite(near) or not 1e-100 < abs(expected) < 1e100:
+        return False
+    if abs(near - expected) > 1e-6 * abs(expected):  # a kink, a pole, or a cancellation by design
+        return False
+    assert math.isfinite(computed), f"{text} by {wrt} at {point}: {computed}, exactly {mpmath.nstr(expected, 17)}"
+    error = abs(computed - expected) / abs(expected)
+    assert error < 1e-7, f"{text} by {wrt} at {point}: {computed}, exactly {mpmath.nstr(expected, 17)}"
+    return True
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(text=formulas())
+def test_value_and_gradient(text: str) -> None:
+    compare(text, "torch")
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(text=formulas())
+def test_value_and_gradient_in_c(text: str) -> None:
+    compare(text, "cpu")
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(text=formulas())
+def test_many_values_and_gradients(text: str) -> None:
+    compare(text, "torch")
+
+
+def test_most_results_can_be_compared() -> None:
+    assert compare("x * exp(-y**2) + sin(k * x)", "torch") == 3 * len(ROWS)
