@@ -134,6 +134,8 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
     shown = [part for factor in vanishing for part in _shown(factor)]
     graph = node.graph
     bound = _product(graph, growing)
+    if abs(number) < 1:  # before the product may overflow
+        number, bound = sympy.Integer(1), graph.const(number) * bound
     for base, exponent in shown:
         product = PRIMITIVES[base.op].product if base.op in PRIMITIVES and exponent > 0 else ""
         for _ in range(exponent if product else 0):

@@ -180,7 +180,7 @@ def _is_safe_import(node: ast.ImportFrom, folder: Path, seen: frozenset[Path]) -
     if top == "sympy":
         return node.module == "sympy.abc" or all(n in ("*", "S", "sympify") or builds(sympy, n) for n in names)
     if top == "gradgen":
-        return all(n in gradgen.__all__ or builds(functions, n) for n in names)
+        return all(n == "*" or n in gradgen.__all__ or builds(functions, n) for n in names)
     return not node.level and _is_safe_module(node.module or "", folder, seen)
 
 

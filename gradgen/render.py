@@ -376,7 +376,11 @@ class _OperationText:
 
     @property
     def inputs_target(self) -> str:
-        return target_text(p.name for p in self.parameters)
+        """What `setup_context` unpacks its inputs into, "" if it needs none of them."""
+        used = {s.source for s in self.operation.saved if not s.is_output} | {p.name for p in self.scalars}
+        used |= set(self.differentiable) if self.broadcasts else set()
+        names = [p.name if p.name in used else f"_{p.name}" for p in self.parameters]
+        return target_text(names) if used else ""
 
     @property
     def backward_call(self) -> str:
