@@ -85,9 +85,23 @@ class SpecFile:
     def execute(self) -> dict[str, Any]:
         """Run the file; its namespace."""
         namespace: dict[str, Any] = {"__name__": self.path.stem, "__file__": str(self.path), **_GUARDS}
-        with _siblings_of(self.path):
-            self.run(lambda: exec(self.code, namespace))
+        self.run(lambda: exec(self.code, namespace))
         return {name: value for name, value in namespace.items() if name not in _GUARDS}
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Within, the files beside the spec can be imported; later they are forgotten, for the next one has its own."""
+        finder, writes = _Siblings(self.path.parent), sys.dont_write_bytecode
+        sys.meta_path.insert(0, finder)
+        sys.dont_write_bytecode = True  # a build leaves nothing among the specs
+        importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            sys.dont_write_bytecode = writes
+            sys.meta_path.remove(finder)
+            for name in [name for name in sys.modules if name.split(".")[0] in finder.found]:
+                del sys.modules[name]
 
     def run(self, action: Callable[[], Any]) -> Any:
         """Run the user's code; what it raises becomes an error that quotes the line."""
@@ -200,22 +214,6 @@ class _Siblings:
             self.found.add(name)
             return found
         return None
-
-
-@contextmanager
-def _siblings_of(path: Path) -> Iterator[None]:
-    """Within, the files beside a spec can be imported; afterwards they are forgotten, for the next spec has its own."""
-    finder, writes = _Siblings(path.parent), sys.dont_write_bytecode
-    sys.meta_path.insert(0, finder)
-    sys.dont_write_bytecode = True  # a build leaves nothing among the specs
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = writes
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.split(".")[0] in finder.found]:
-            del sys.modules[name]
 
 
 # What Python decides at once although it should not: the truth of a symbol, and whether two formulas are equal

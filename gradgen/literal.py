@@ -144,7 +144,7 @@ def only_builds(tree: ast.Module, folder: Path, seen: frozenset[Path] = frozense
         elif isinstance(node, ast.ImportFrom) and not _is_safe_import(node, folder, seen):
             return False
     starred = _has_star(tree)
-    allowed = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _converts_number(node)}
+    allowed = set(_constants(tree))
     return all(_is_safe(node, modules, starred, allowed) for node in ast.walk(tree))
 
 
@@ -161,12 +161,17 @@ def _is_safe(node: ast.AST, modules: dict[str, Any], starred: bool, allowed: set
     return True
 
 
-def _converts_number(call: ast.Call) -> bool:
-    """S(1), sympify(0.5): these read formulas, too, but not out of a number."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name in ("S", "sympify") and all(
-        isinstance(arg, ast.Constant) and isinstance(arg.value, int | float) for arg in call.args
-    )
+def _constants(tree: ast.Module) -> Iterator[int]:
+    """The nodes of S and sympify where they stand for numbers, as in S(1), S.Half; they read whole formulas, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "S":
+            yield id(node.value)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+            "S",
+            "sympify",
+        ):
+            if all(isinstance(arg, ast.Constant) and isinstance(arg.value, int | float) for arg in node.args):
+                yield id(node.func)
 
 
 def _has_star(tree: ast.Module) -> bool:

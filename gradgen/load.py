@@ -83,20 +83,26 @@ def load(path: Path) -> list[Formula]:
         GradgenError: for whatever is wrong with the file.
     """
     spec = SpecFile(path)
-    language.DECLARED.clear()
-    namespace = spec.execute()
-    declared = [op for op in language.DECLARED if str(path) in op.files]
-    formulas = [_Reader(spec, op).formula() for op in declared]
-    public = {name: value for name, value in namespace.items() if not name.startswith("_") and spec.bound(name)}
-    formulas += [
-        _bare_formula(spec, name, public[name], namespace) for name in public if _is_bare(spec, name, public[name])
-    ]
-    if not formulas:
-        raise _nothing_found(spec, public)
+    with spec.importing():
+        formulas = _formulas(spec)
     formulas.sort(key=lambda formula: formula.line)
     for formula in formulas:
         _check_names(formula)
     _check_unique(formulas)
+    return formulas
+
+
+def _formulas(spec: SpecFile) -> list[Formula]:
+    """The formulas of a file, those that are decorated first."""
+    language.DECLARED.clear()
+    namespace = spec.execute()
+    formulas = [_Reader(spec, op).formula() for op in language.DECLARED if str(spec.path) in op.files]
+    public = {name: value for name, value in namespace.items() if not name.startswith("_") and spec.bound(name)}
+    for name, value in public.items():
+        if _is_bare(spec, name, value):
+            formulas.append(_bare_formula(spec, name, value, namespace))
+    if not formulas:
+        raise _nothing_found(spec, public)
     return formulas
 
 

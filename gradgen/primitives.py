@@ -278,6 +278,14 @@ _ROWS = [
         arity=2,
         sympy=functions.logaddexp,
     ),
+    # What gates mish; only `limits` brings it in, so it has no derivative.
+    _row(
+        "tanh_softplus",
+        None,
+        exact=lambda x: mpmath.tanh(_softplus_exact(x)),
+        growth="vanishes, bounded",
+        product="mul_tanh_softplus",
+    ),
     # Circular functions
     _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero"),
     _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded"),

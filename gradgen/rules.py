@@ -86,8 +86,8 @@ RULES: tuple[Rule, ...] = (
     # Late
     Rule(
         "tanh(softplus(u))",
-        "sigmoid(u)*((1 + sigmoid(-u))/(1 + sigmoid(-u)**2))",
-        "the sigmoid is the factor that vanishes",
+        "tanh_softplus(u)",
+        "one function that vanishes, for which `scaled` has a product; and one exponential in place of three functions",
         late=True,
     ),
 )

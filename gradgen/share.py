@@ -12,7 +12,7 @@ from functools import reduce
 import sympy
 from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, Pow, Symbol, Wild
 from sympy.core.relational import Eq, Ge, Gt, Le, Lt, Ne
-from sympy.logic.boolalg import ITE, And, Equivalent, Implies, Nand, Nor, Not, Or, Xnor, Xor
+from sympy.logic.boolalg import ITE, And, Equivalent, Implies, Nand, Nor, Not, Or, Xor
 
 from gradgen.graph import CONDITIONS, Graph, Node
 from gradgen.load import Formula
@@ -21,7 +21,7 @@ from gradgen.ranges import Ranges
 
 _RELATIONS: dict[type, str] = {Gt: "gt", Ge: "ge", Lt: "lt", Le: "le", Eq: "eq", Ne: "ne"}
 _FOLDS: dict[type, str] = {Add: "add", Mul: "mul", sympy.Max: "maximum", sympy.Min: "minimum", And: "and", Or: "or"}
-_LOGIC = (And, Or, Not, Nand, Nor, Xor, Xnor, Implies, Equivalent)
+_LOGIC = (And, Or, Not, Nand, Nor, Xor, Implies, Equivalent, ITE)
 _COMPARES = (*_RELATIONS, sympy.Max, sympy.Min)
 _UNEVALUATED = (sympy.Derivative, sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Subs, sympy.Order)
 _LARGEST = sympy.Float(1.7976931348623157e308)
@@ -75,6 +75,8 @@ class _Sharer:
     def operands(self, item: Basic) -> Sequence[Basic]:
         if isinstance(item, _UNEVALUATED):
             raise self.unknown(item)
+        if isinstance(item, sympy.Contains):
+            return ()
         if isinstance(item, Piecewise):
             return [part for pair in item.args for part in pair.args]
         return () if item.is_Atom else tuple(item.args)
@@ -121,16 +123,15 @@ class _Sharer:
     def check_operands(self, item: Basic, args: list[Node]) -> None:
         """Numbers where numbers are needed, conditions where conditions are; no infinity in arithmetic."""
         parts = self.operands(item)
-        if isinstance(item, Piecewise | ITE):
-            conditions = parts[1::2] if isinstance(item, Piecewise) else parts[:1]
-        else:
-            conditions = parts if isinstance(item, _LOGIC) else ()
+        conditions = parts if isinstance(item, _LOGIC) else ()
+        if isinstance(item, Piecewise):
+            conditions = parts[1::2]
         for part, node in zip(parts, args, strict=True):
             if any(part is condition for condition in conditions):
                 self.need_condition(node, part)
-            elif not isinstance(item, ITE):
+            else:
                 self.need_number(node, part)
-            if not isinstance(item, (Piecewise, ITE, *_COMPARES)) and self.is_undefined(node):
+            if not isinstance(item, (Piecewise, *_COMPARES)) and self.is_undefined(node):
                 raise self.error(
                     f"{_shown(part)} {_what_is(node)}", "Only a branch of a Piecewise may be infinite or nan."
                 )
@@ -200,8 +201,10 @@ class _Sharer:
         if isinstance(item, Equivalent):
             pairs = [apply("not", self.differ(a, b)) for a, b in itertools.pairwise(args)]
             return reduce(lambda a, b: apply("and", a, b), pairs)
-        odd = reduce(self.differ, args)
-        return apply("not", odd) if isinstance(item, Xnor) else odd
+        if isinstance(item, ITE):
+            c, p, q = args
+            return apply("or", apply("and", c, p), apply("and", apply("not", c), q))
+        return reduce(self.differ, args)
 
     def differ(self, a: Node, b: Node) -> Node:
         """Whether one of two conditions holds, but not both."""
@@ -251,15 +254,16 @@ class _Sharer:
         below = graph.where(graph.apply("lt", x, 0), graph.const(0), middle)
         return graph.where(graph.apply("gt", x, 0), graph.const(1), below)
 
-    def choice(self, item: ITE, args: list[Node]) -> Node:
-        """ITE of conditions is a condition; of symbols, which SymPy takes for conditions, a selection."""
-        c, p, q = args
-        apply = self.graph.apply
-        if p.op not in CONDITIONS and q.op not in CONDITIONS:
-            return self.graph.where(c, p, q)
-        for node, part in zip((p, q), item.args[1:], strict=True):
-            self.need_condition(node, part)
-        return apply("or", apply("and", c, p), apply("and", apply("not", c), q))
+    def factorial(self, item: Basic, args: list[Node]) -> Node:
+        number = args[0].number
+        return self.graph.apply("gamma", args[0] + 1) if number is None else self.number(item, [number])
+
+    def membership(self, item: Basic) -> Node:
+        """Whether a number is in a set, by the comparisons that say so."""
+        number, container = item.args
+        condition = container.as_relational(number)
+        self.alive.append(condition)
+        return self.converted(condition)
 
     def logarithm(self, item: Basic, args: list[Node]) -> Node | None:
         if len(args) == 1:
@@ -344,13 +348,14 @@ _REAL = "A formula is real for real inputs; check signs and domains: roots, loga
 _SHAPES: dict[type, Callable[[_Sharer, Basic, list[Node]], Node | None]] = {
     Pow: _Sharer.power,
     Piecewise: _Sharer.piecewise,
-    ITE: _Sharer.choice,
     sympy.log: _Sharer.logarithm,
     sympy.Heaviside: _Sharer.heaviside,
     sympy.Mod: lambda self, item, args: args[0] - args[1] * self.graph.apply("floor", args[0] / args[1]),
     sympy.re: lambda self, item, args: args[0],
     sympy.conjugate: lambda self, item, args: args[0],
     sympy.im: lambda self, item, args: self.graph.const(0),
+    sympy.factorial: _Sharer.factorial,
+    sympy.Contains: lambda self, item, args: self.membership(item),
     sympy.UnevaluatedExpr: lambda self, item, args: args[0],
 }
 

@@ -45,10 +45,15 @@ def evaluate(root: Node, point: dict[str, Any]) -> Any:
     values: dict[Node, Any] = {}
     with mpmath.workdps(40):
         for node in topological([root]):
-            values[node] = (
-                leaf(node, point) if not node.args else PRIMITIVES[node.op].mpmath(*map(values.get, node.args))
-            )
+            values[node] = applied(node, [values[arg] for arg in node.args]) if node.args else leaf(node, point)
     return values[root]
+
+
+def applied(node: Node, args: list[Any]) -> Any:
+    try:
+        return PRIMITIVES[node.op].mpmath(*args)
+    except (ZeroDivisionError, ValueError):
+        return mpmath.nan
 
 
 def leaf(node: Node, point: dict[str, Any]) -> Any:
@@ -82,6 +87,10 @@ def relu(x: Any) -> Any:
     return max(x, mpf(0))
 
 
+MPMATH = """
+    sin cos tan sec csc cot asin acos atan asec acsc sinh cosh tanh sech csch coth asinh acosh atanh asech acsch acoth
+""".split()  # noqa: SIM905
+
 FORMULAS: dict[str, Callable[[Any], Any]] = {
     # Elementary functions
     "x**2": lambda x: x**2,
@@ -113,11 +122,7 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     "logaddexp(x, y)": lambda x: mpmath.log(mpmath.exp(x) + mpmath.exp(x + 2)),
     "hypot(x, y)": lambda x: mpmath.hypot(x, x + 2),
     # Circular and hyperbolic functions, and their inverses
-    **{
-        f"{name}(x)": getattr(mpmath, name)
-        for name in ["sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "asec", "acsc", "sinh", "cosh", "tanh", "sech", "csch", "coth"]
-    },
-    **{f"{name}(x)": getattr(mpmath, name) for name in ["asinh", "acosh", "atanh", "asech", "acsch", "acoth"]},
+    **{f"{name}(x)": getattr(mpmath, name) for name in MPMATH},
     "acot(x)": lambda x: mpmath.acot(x),
     "sinc(x)": mpmath.sinc,
     "atan2(x, y)": lambda x: mpmath.atan2(x, x + 2),
@@ -149,13 +154,11 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     "Piecewise((1, ~(x > 0)), (0, True))": lambda x: mpf(x <= 0),
     "Piecewise((1, Xor(x > 0, x > 1)), (0, True))": lambda x: mpf(0 < x <= 1),
     "Piecewise((1, Xor(x > 0, x > 1, x > 2)), (0, True))": lambda x: mpf(0 < x <= 1 or x > 2),
-    "Piecewise((1, Xnor(x > 0, x > 1)), (0, True))": lambda x: mpf(not 0 < x <= 1),
     "Piecewise((1, Nand(x > 0, x < 1)), (0, True))": lambda x: mpf(not 0 < x < 1),
     "Piecewise((1, Nor(x < 0, x > 1)), (0, True))": lambda x: mpf(0 <= x <= 1),
     "Piecewise((1, Implies(x > 0, x > 1)), (0, True))": lambda x: mpf(x <= 0 or x > 1),
     "Piecewise((1, Equivalent(x > 0, x > 1, x > 2)), (0, True))": lambda x: mpf(x <= 0 or x > 2),
     "Piecewise((1, ITE(x > 0, x < 1, x < -1)), (0, True))": lambda x: mpf(x < 1 if x > 0 else x < -1),
-    "ITE(x > 0, x, y)": lambda x: x if x > 0 else x + 2,
     "Piecewise((x, Piecewise((x, x > 0), (-x, True)) > 1), (0, True))": lambda x: x if abs(x) > 1 else mpf(0),
     "Piecewise((1, Contains(x, Interval(0, 1))), (0, True))": lambda x: mpf(0 <= x <= 1),
     # Special functions
@@ -342,9 +345,9 @@ class TestOps:
 
     def test_outputs(self, read: Callable[..., Any]) -> None:
         (formula,) = read(f"{HEAD}@op\ndef f(r, t):\n    return r*cos(t), r*sin(t)\n")
-        assert [same(value(formula, i, r=2, t=1), 2 * g(1)) for i, g in enumerate((mpmath.cos, mpmath.sin))] == [
-            True
-        ] * 2
+        with mpmath.workdps(40):
+            assert same(value(formula, 0, r=2, t=1), 2 * mpmath.cos(1))
+            assert same(value(formula, 1, r=2, t=1), 2 * mpmath.sin(1))
 
     def test_docstring_line_and_source(self, read: Callable[..., Any]) -> None:
         (formula,) = read(
@@ -394,7 +397,7 @@ class TestOps:
 
 class TestDerivatives:
     def test_of_one_input(self, read: Callable[..., Any]) -> None:
-        text = "@op\ndef f(x, y, a: float = 2.0):\n    return sign(x)*y\n@f.derivative('x')\ndef _(a, x):\n    return a*x\n"
+        text = "@op\ndef f(x, y, a: float):\n    return sign(x)*y\n@f.derivative('x')\ndef _(a, x):\n    return a*x\n"
         (formula,) = read(HEAD + text)
         assert {name: list(map(str, row)) for name, row in formula.derivatives.items()} == {"x": ["a*x"]}
 
@@ -471,11 +474,11 @@ class TestSiblings:
         assert value(formula, x=3) == 3
 
     def test_are_each_folder_s_own(self, tmp_path: Path) -> None:
-        for folder, factor in (("one", 1), ("two", 2)):
+        for folder, scale in (("one", 1), ("two", 2)):
             (tmp_path / folder).mkdir()
-            (tmp_path / folder / "common.py").write_text(f"factor = {factor}\n")
+            (tmp_path / folder / "common.py").write_text(f"scale = {scale}\n")
             (tmp_path / folder / "spec.py").write_text(
-                f"from common import factor\n{HEAD}@op\ndef f(x):\n    return factor*x\n"
+                f"from common import scale\n{HEAD}@op\ndef f(x):\n    return scale*x\n"
             )
         assert [value(load(tmp_path / folder / "spec.py")[0], x=1) for folder in ("one", "two", "one")] == [1, 2, 1]
         assert "common" not in sys.modules
@@ -492,8 +495,8 @@ class TestSiblings:
         assert (formula.name, value(formula, x=2)) == ("f", 5)
 
     def test_leave_no_files(self, read: Callable[..., Any], tmp_path: Path) -> None:
-        (tmp_path / "common.py").write_text("factor = 2\n")
-        read(f"from common import factor\n{HEAD}@op\ndef f(x):\n    return factor*x\n")
+        (tmp_path / "common.py").write_text("scale = 2\n")
+        read(f"from common import scale\n{HEAD}@op\ndef f(x):\n    return scale*x\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["common.py", "spec.py"]
 
 
@@ -593,7 +596,7 @@ def test_cost_is_linear_in_nesting(name: str, read: Callable[..., Any]) -> None:
     for levels in (8, 16, 32):
         begin = time.perf_counter()
         (formula,) = read(
-            f"{HEAD}@op\ndef g(x):\n    f = x\n    for _ in range({levels}):\n        f = {NESTED[name]}\n    return f\n"
+            f"{HEAD}@op\ndef g(f):\n    for _ in range({levels}):\n        f = {NESTED[name]}\n    return f\n"
         )
         root = share(formula, Graph())(formula.outputs[0])
         assert time.perf_counter() - begin < 2  # 0.05 s on a quiet machine; a walk as a tree would take years
