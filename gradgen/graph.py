@@ -195,7 +195,7 @@ class Graph:
             return self.apply("exp", exponent)
         if base.op == "pow" and base.args[1].number is not None and exponent.number is not None:
             inner, outer = base.args[1].number, exponent.number
-            if outer.is_integer:
+            if outer == -1 or (outer.is_integer and (inner == -1 or not inner.is_integer)):
                 return self.power(base.args[0], self.const(inner * outer))
             if _even(inner):
                 return self.power(self.apply("abs", base.args[0]), self.const(inner * outer))

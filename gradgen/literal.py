@@ -166,12 +166,16 @@ def _constants(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "S":
             yield id(node.value)
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
-            "S",
-            "sympify",
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", ""))
+            in (
+                "S",
+                "sympify",
+            )
+            and all(isinstance(arg, ast.Constant) and isinstance(arg.value, int | float) for arg in node.args)
         ):
-            if all(isinstance(arg, ast.Constant) and isinstance(arg.value, int | float) for arg in node.args):
-                yield id(node.func)
+            yield id(node.func)
 
 
 def _has_star(tree: ast.Module) -> bool:

@@ -27,17 +27,16 @@ class CPrinter(NumericPrinter):
         return PRIMITIVES[node.op].c
 
     def operand(self, arg: Node, node: Node) -> str:
-        return f"real({self.number(arg.number)})" if arg.number is not None else self.expression(arg)
+        """An operand that has no other operand to take its type from."""
+        text = self.expression(arg)
+        return f"real({text})" if arg.number is not None and "real(" not in text else text
 
     def print_where(self, node: Node) -> tuple[str, int]:
         condition, p, q = node.args
-        a, b = (f"real({self.number(x.number)})" if self._is_plain(x) else self.expression(x, OR) for x in (p, q))
+        a, b = (self.operand(x, node) if x.number is not None else self.expression(x, OR) for x in (p, q))
         if q.op == "where" and q not in self.names:
             b = self.expression(q)
         return f"{self.expression(condition, OR)} ? {a} : {b}", SELECT
-
-    def _is_plain(self, node: Node) -> bool:
-        return node.number is not None and bool(node.number.is_finite)
 
     def print_and(self, node: Node) -> tuple[str, int]:
         return " && ".join(self.expression(arg, AND) for arg in node.args), AND
