@@ -152,7 +152,7 @@ def _shown(factor: Factor) -> list[Factor]:
     base, exponent = factor
     if PRIMITIVES[base.op].product:
         return [factor]
-    _, found = factors(rewrite([base], late=True)[0])
+    _, found = factors(rewrite([base], when="vanishing")[0])
     return [(inner, exponent * power) for inner, power in found]
 
 

@@ -277,7 +277,7 @@ class _Planner:
         return self.kernel(values, results, tensors, optional)
 
     def kernel(self, values: Sequence[Node], results: Sequence[str], tensors: list[str], optional: list[str]) -> Kernel:
-        roots = limits(values)
+        roots = limits(rewrite(values, when="last"))
         used = set(inputs_of(roots))
         scalars = tuple(p for p in self.formula.scalars if p.name in used)
         namer = self.namer.copy()

@@ -278,6 +278,13 @@ _ROWS = [
         arity=2,
         sympy=functions.logaddexp,
     ),
+    # sigmoid(u) + v*sigmoid'(u), the gradient of a gate u*sigmoid(u); only the last rules bring it in.
+    _row(
+        "sigmoid_tangent",
+        None,
+        exact=lambda u, v: _sigmoid_exact(u) + v * _sigmoid_exact(u) * _sigmoid_exact(-u),
+        arity=2,
+    ),
     # What gates mish; only `limits` brings it in, so it has no derivative.
     _row(
         "tanh_softplus",

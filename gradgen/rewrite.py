@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property, reduce
 from typing import Any
 
+import sympy
 from sympy import Expr
 
 from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, topological
@@ -20,17 +21,17 @@ _NUMBERS = ("a", "b")
 _LONGEST = 32  # terms of a sum, or factors of a product, that are looked at together
 
 
-def rewrite(roots: Iterable[Node], late: bool = False) -> list[Node]:
-    """The roots in their sound form; `late` applies the late rules, too."""
-    rewriter = _Rewriter(late)
+def rewrite(roots: Iterable[Node], when: str = "always") -> list[Node]:
+    """The roots in their sound form; `when` names a class of rules to apply beside those that always are."""
+    rewriter = _Rewriter(when)
     return [rewriter.node(root) for root in roots]
 
 
 class _Rewriter:
     """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
 
-    def __init__(self, late: bool) -> None:
-        self.late = late
+    def __init__(self, when: str) -> None:
+        self.when = when
         self.done: dict[Node, Node] = {}
 
     def node(self, root: Node) -> Node:
@@ -46,7 +47,7 @@ class _Rewriter:
         if node not in self.done:
             new = _folded(node)
             view = _View(node)
-            for rule in _rules_for(node.op, self.late):
+            for rule in _rules_for(node.op, self.when):
                 new = new or _apply(rule, view)
                 if new is node:
                     new = None
@@ -67,7 +68,7 @@ class _Pattern:
 
     def __init__(self, rule: Rule) -> None:
         graph = Graph()
-        names: dict[str, Any] = {name: graph.input(name) for name in ("u", "v", *_NUMBERS)}
+        names: dict[str, Any] = {name: graph.input(name) for name in ("u", "v", "w", *_NUMBERS)}
         names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
         names["sqrt"] = lambda x: x ** (graph.const(1) / 2)
         self.rule = rule
@@ -80,10 +81,10 @@ def _maker(graph: Graph, name: str) -> Callable[..., Node]:
 
 
 @cache
-def _rules_for(op: str, late: bool) -> tuple[_Pattern, ...]:
+def _rules_for(op: str, when: str) -> tuple[_Pattern, ...]:
     """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
-    rules = [rule for rule in RULES if late or not rule.late]
+    rules = [rule for rule in RULES if rule.when in ("always", when)]
     return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
 
 
@@ -168,12 +169,33 @@ def _match_terms(
         yield binding, scale, used
         return
     number, item = wanted[0]
+    if item is not None and _absorbs(item):
+        yield from _match_absorbing(wanted, found, binding, scale, used)
+        return
     for i, (factor, candidate) in enumerate(found):
         if i in used or (item is None) != (candidate is None) or (scale is not None and factor != scale * number):
             continue
         inner = [binding] if item is None or candidate is None else _match(item, candidate, binding)
         for bound in inner:
             yield from _match_terms(wanted[1:], found, bound, scale or factor / number, (*used, i))
+
+
+def _absorbs(pattern: Node) -> bool:
+    """Whether a pattern is a wild name times something: it takes all of a product that is not the something."""
+    return pattern.op == "mul" and pattern.args[0].op == "input" and pattern.args[0].value not in _NUMBERS
+
+
+def _match_absorbing(
+    wanted: list[Term], found: list[Term], binding: Binding, scale: Expr | None, used: tuple[int, ...]
+) -> Iterator[tuple[Binding, Expr, tuple[int, ...]]]:
+    """Like `_match_terms`, the first term wanted taking the number of the term found as well."""
+    number, item = wanted[0]
+    scale = sympy.S.One if scale is None else scale
+    for i, (factor, candidate) in enumerate(found):
+        if i in used or candidate is None:
+            continue
+        for bound in _match(item, (factor / (scale * number)) * candidate, binding):  # type: ignore[arg-type]
+            yield from _match_terms(wanted[1:], found, bound, scale, (*used, i))
 
 
 def _sum(found: list[Term]) -> Node:
@@ -255,6 +277,8 @@ def _match(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     elif pattern.op == "pow":
         if node.op == "pow" and node.args[1].number == pattern.args[1].number:
             yield from _match(pattern.args[0], node.args[0], binding)
+    elif _absorbs(pattern):
+        yield from _match_product(pattern, node, binding)
     elif pattern.op == node.op:
         yield from _match_operands(pattern.args, node, binding)
 
@@ -274,6 +298,19 @@ def _match_operands(patterns: tuple[Node, ...], node: Node, binding: Binding) ->
         for pattern, arg in zip(patterns, args, strict=True):
             bindings = [new for bound in bindings for new in _match(pattern, arg, bound)]
         yield from bindings
+
+
+def _match_product(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
+    """A wild name times something: one factor of the node is the something, the name takes the others."""
+    wild, something = pattern.args
+    number, found = factors(node)
+    if len(found) > _LONGEST:
+        return
+    for i, (candidate, exponent) in enumerate(found):
+        if exponent >= 1:
+            for bound in _match(something, candidate, binding):
+                rest = [*found[:i], (candidate, exponent - 1), *found[i + 1 :]]
+                yield from _bind(str(wild.value), _product(number, rest), bound)
 
 
 def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:

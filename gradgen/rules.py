@@ -1,8 +1,8 @@
 """The table of rewrite rules: an identity a row, each with the reason it is there.
 
-A pattern is written in terms of `u`, `v` (any expression) and `a`, `b` (any number). A pattern that is a sum matches
-inside a longer sum and up to a common factor; one that is a product matches inside a longer product, a power of it as
-often as it is there. `tests/test_rules.py` proves every identity.
+A pattern is written in terms of `u`, `v`, `w` (any expression) and `a`, `b` (any number). A pattern that is a sum
+matches inside a longer sum and up to a common factor; one that is a product matches inside a longer product, a power of
+it as often as it is there. `tests/test_rules.py` proves every identity.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from sympy import Expr
 class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
-    A `late` rule is applied only to a vanishing factor of a product that another factor would make 0 times infinity
-    (see `limits`): it shows the primitive that vanishes.
+    `when` it is applied: "always", before and after differentiation; "last", to the sums that are printed, since it
+    hides what other rules look for; "vanishing", only to a vanishing factor of a product that another factor would make
+    0 times infinity (see `limits`).
     """
 
     pattern: str
     replacement: str
     why: str
     condition: Callable[..., bool] | None = None
-    late: bool = False
+    when: str = "always"
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -83,11 +84,24 @@ RULES: tuple[Rule, ...] = (
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(1 + u**2)", "hypot(1, u)", "the square overflows before the norm does"),
-    # Late
+    # Last: sums whose terms are of opposite sign and larger than their result
+    Rule(
+        "sigmoid(u) + v*logistic_density(u)",
+        "sigmoid_tangent(u, v)",
+        "the exponential that both terms are made of is rounded once, and its part of the sum is small",
+        when="last",
+    ),
+    Rule(
+        "sigmoid_tangent(u, v) + w*logistic_density(u)",
+        "sigmoid_tangent(u, v + w)",
+        "a third term of the same kind",
+        when="last",
+    ),
+    # Where a factor vanishes
     Rule(
         "tanh(softplus(u))",
         "tanh_softplus(u)",
         "one function that vanishes, for which `scaled` has a product; and one exponential in place of three functions",
-        late=True,
+        when="vanishing",
     ),
 )

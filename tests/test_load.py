@@ -305,6 +305,7 @@ FLAGS = {
     "Not": "return Piecewise((2*x, Not(flag)), (x, True))",
     "part of a condition": "return Piecewise((x, flag & (x > 0)), (2*x, Not(flag)), (x, True))",
     "both": "y = 2*x\n    if flag:\n        y = x\n    return Piecewise((y, flag), (y, True))",
+    "computing": "return simplify(Piecewise((x, flag), (2*x, True)))",
     "deep inside": "y = x\n    for _ in range(3):\n        y = y if flag else y + x/3\n    return y",
 }
 
@@ -484,17 +485,24 @@ class TestSiblings:
         assert "common" not in sys.modules
 
     def test_hide_nothing_of_python(self, read: Callable[..., Any], tmp_path: Path) -> None:
-        (tmp_path / "fractions.py").write_text("raise RuntimeError\n")
-        (tmp_path / "sympy.py").write_text("raise RuntimeError\n")
-        (formula,) = read(f"from fractions import Fraction\n{HEAD}@op\ndef f(x):\n    return x*Fraction(1, 2)\n")
-        assert value(formula, x=4) == 2
+        sys.modules.pop("colorsys", None)  # a module of Python's that nobody has imported
+        for name in ("colorsys", "sympy"):
+            (tmp_path / f"{name}.py").write_text("raise RuntimeError\n")
+        (formula,) = read(f"import colorsys\n{HEAD}@op\ndef f(x):\n    return x*colorsys.rgb_to_hsv(2, 2, 2)[2]\n")
+        assert value(formula, x=4) == 8
+
+    def test_may_be_imported_by_an_operation(self, read: Callable[..., Any], tmp_path: Path) -> None:
+        (tmp_path / "common.py").write_text("scale = 2\n")
+        (formula,) = read(f"{HEAD}@op\ndef f(x):\n    from common import scale\n    return scale*x\n")
+        assert value(formula, x=3) == 6
 
     def test_their_operations_are_not_this_file_s(self, read: Callable[..., Any], tmp_path: Path) -> None:
         (tmp_path / "other.py").write_text("from gradgen import op\n@op\ndef g(x):\n    return x**2\n")
         (formula,) = read(f"from other import g\n{HEAD}@op\ndef f(x):\n    return g(x) + 1\n")
         assert (formula.name, value(formula, x=2)) == ("f", 5)
 
-    def test_leave_no_files(self, read: Callable[..., Any], tmp_path: Path) -> None:
+    def test_leave_no_files(self, read: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "dont_write_bytecode", False)
         (tmp_path / "common.py").write_text("scale = 2\n")
         read(f"from common import scale\n{HEAD}@op\ndef f(x):\n    return scale*x\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["common.py", "spec.py"]

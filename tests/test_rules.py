@@ -35,7 +35,7 @@ def test_rule_is_an_identity(rule: Rule) -> None:
     compared = 0
     with mpmath.workdps(250):
         for _ in range(60):
-            point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v")}
+            point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v", "w")}
             point |= {name: mpf(randoms.randint(1, 9)) for name in ("a", "b")}
             before, after = evaluate(pattern.pattern, point), evaluate(pattern.replacement, point)
             if mpmath.isnan(before):  # outside the domain of the formula as it was written
