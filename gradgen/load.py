@@ -407,14 +407,14 @@ _MODULE_NAMES = frozenset({"torch", "rt", "Tensor", "annotations", "math", "Any"
 # Names that mean something in the functions of a generated module.
 _LOCAL_NAMES = frozenset(
     """
-    bool cls ctx float grads inputs int like needs output self staticmethod super tuple wanted
+    bool cls ctx float int self staticmethod super tuple
     """.split()  # noqa: SIM905 - easier to read than a list
 )
 
 # Attributes of torch.nn.Module, and of the context of an autograd function: what a hyper-parameter would hide.
 _ATTRIBUTES = frozenset(
     """
-    T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
+    T_destination wanted shapes add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
     extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules
     mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer
     register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook

@@ -18,7 +18,7 @@ _C_WORDS = """
     real half complex imaginary errno stdin stdout stderr linux unix i n
     threadIdx blockIdx blockDim gridDim warpSize
 """.split()  # noqa: SIM905 - as a list of strings it would take forty lines
-_PYTHON_NAMES = ["torch", "rt", "wanted", "math", "None", "True", "False"]
+_PYTHON_NAMES = ["torch", "rt", "wanted", "like", "math", "None", "True", "False"]
 RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
 
 _SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min"}

@@ -138,7 +138,7 @@ class _Planner:
 
     def is_hint(self, expression: Expr) -> bool:
         """Whether a local variable names a part of this formula, not a leftover that gradgen may not even know."""
-        return bool(expression.args) and not expression.is_number
+        return bool(expression.args)
 
     def operation(self) -> Operation:
         outputs = self.output_names()

@@ -315,14 +315,21 @@ class _OperationText:
     def result_type(self) -> str:
         return "Tensor" if len(self.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]"
 
+    def local(self, name: str) -> str:
+        """A local variable of the generated methods: `name`, unless an input is called that."""
+        taken = {p.name for p in self.parameters}
+        while name in taken:
+            name += "_"
+        return name
+
     @property
     def saved(self) -> list[_SavedText]:
         """What `setup_context` keeps; a tensor that only some gradients read is kept when one of them is wanted."""
         texts = []
         for saved in self.operation.saved:
-            source = ("output" if len(self.outputs) == 1 else saved.source) if saved.is_output else saved.source
+            source = self.local("output") if saved.is_output and len(self.outputs) == 1 else saved.source
             everyone = len(saved.readers) == len(self.differentiable)
-            needs = [f"needs[{self.positions[self.differentiable[i]]}]" for i in saved.readers]
+            needs = [f"{self.local('needs')}[{self.positions[self.differentiable[i]]}]" for i in saved.readers]
             texts.append(_SavedText(saved.name, source, "" if everyone else " or ".join(needs)))
         return texts
 
@@ -371,7 +378,7 @@ class _OperationText:
         tensors = [f"{n}: Tensor" + (" | None" if n in missing else "") for n in self.backward_inputs]
         kinds = [f"{p.name}: {p.kind}" for p in self.scalars]
         return "    " + call_text(
-            "def forward", [*tensors, *kinds, "wanted: Sequence[bool]"], " -> tuple[Tensor, ...]:", 4
+            "def forward", [*tensors, *kinds, f"{self.local('wanted')}: Sequence[bool]"], " -> tuple[Tensor, ...]:", 4
         )
 
     @property
@@ -388,7 +395,7 @@ class _OperationText:
             f"{self.class_name}BackwardFunction",
             tuple_text(self.backward_inputs),
             tuple_text(f"ctx.{p.name}" for p in self.scalars),
-            "wanted",
+            self.local("wanted"),
         ]
         return call_text(f"{target_text(self.gradient_names)} = rt.apply", items, indent=8)
 
@@ -397,7 +404,9 @@ class _OperationText:
         assert self.backward is not None
         scalars = tuple_text(p.name for p in self.backward.scalars)
         return call_text(
-            f"grads = _{self.constant}_BACKWARD", [tuple_text(self.backward_inputs), scalars, "wanted"], indent=8
+            f"{self.local('grads')} = _{self.constant}_BACKWARD",
+            [tuple_text(self.backward_inputs), scalars, self.local("wanted")],
+            indent=8,
         )
 
     @property

@@ -321,7 +321,7 @@ def test_message_is_readable(name: str, tmp_path: Path) -> None:
 NO_ATTRIBUTES = """
     forward training type half to eval train apply double parameters name shapes needs_input_grad _slope
 """.split()  # noqa: SIM905
-IN_USE = "self ctx torch rt Tensor Any output inputs wanted needs super tuple float".split()  # noqa: SIM905
+IN_USE = "self ctx torch rt Tensor Any super tuple float".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("name", NO_ATTRIBUTES)
