@@ -414,7 +414,8 @@ _LOCAL_NAMES = frozenset(
 # Attributes of torch.nn.Module, and of the context of an autograd function: what a hyper-parameter would hide.
 _ATTRIBUTES = frozenset(
     """
-    T_destination wanted shapes add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
+    shapes wanted
+    T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
     extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules
     mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer
     register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook

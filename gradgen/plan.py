@@ -314,7 +314,7 @@ def _substitute(roots: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
 
 # Which intermediate results get names
 
-_WIDEST = 6  # operations in one statement, about a line; a selection counts twice
+_WIDEST = 64  # characters of one statement, roughly; with indentation and the assignment about a line
 
 
 def _statements(
@@ -330,14 +330,13 @@ def _statements(
     width: dict[Node, int] = {}
     chosen: list[Node] = []
     for node in order:
-        below = sum(width[arg] for arg in node.args)
         plain = not node.args or (node in roots and uses[node] == 1) or node.op in CONDITIONS or _is_scaled_leaf(node)
-        width[node] = 0 if not node.args else below + (2 if node.op == "where" else 1)
+        width[node] = _width(node, [width[arg] for arg in node.args], names)
         if plain:
             continue
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node):
             chosen.append(node)
-            width[node] = 0
+            width[node] = _NAME
     contexts = _contexts(roots, order, given)
     chosen = _grouped(chosen, contexts)
     for node in chosen:
@@ -365,6 +364,25 @@ def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
             if not needs[user]:
                 ready.append(user)
     return ordered
+
+
+_NAME = 10  # characters of a name that is yet to be given
+
+
+def _width(node: Node, args: list[int], names: dict[Node, str]) -> int:
+    """About how many characters a node takes in a statement."""
+    if node in names:
+        return len(names[node])
+    if node.number is not None:
+        return 2 if node.number.is_Integer else 18
+    signs = (
+        3
+        if node.op in ("add", "mul", "pow") or node.op in CONDITIONS
+        else 16
+        if node.op == "where"
+        else len(node.op) + 5
+    )
+    return signs + sum(args)
 
 
 def _repeats(exponent: Expr) -> bool:

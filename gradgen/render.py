@@ -239,7 +239,8 @@ class _KernelText:
             common = [name for name in statement.given[0] if all(name in names for names in statement.given)]
             parts += [f"{name} is not None" for name in common]
             rest = [[f"{n} is not None" for n in names if n not in common] for names in statement.given]
-            if all(rest):
+            anyone = {names for names in statement.given if len(names) == 1} >= {(name,) for name in self.optional}
+            if all(rest) and not anyone:  # one of the incoming gradients is always there
                 parts.append(" or ".join(" and ".join(names) for names in rest))
         return tuple(f"({part})" if " or " in part and len(parts) > 1 else part for part in parts)
 

@@ -41,7 +41,7 @@ FN real mul_sigmoid(real r, real t) {
 TORCH["mul_sigmoid"] = '''\
 def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
     """r * sigmoid(t), 0 where sigmoid(t) is."""
-    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, -torch.abs(t)))
+    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, torch.where(t >= 0, -t, t)))
     product = torch.where(t >= 0, r, torch.where(e == 0, e, r * e))
     return torch.where(t < -64, product * 2.0**-64, product / (1 + e))
 '''
@@ -58,7 +58,7 @@ FN real mul_logistic_density(real r, real t) {
 TORCH["mul_logistic_density"] = '''\
 def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:
     """r * logistic_density(t), 0 where the density is."""
-    d = torch.abs(t)
+    d = torch.where(t >= 0, t, -t)
     e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
     product = torch.where(e == 0, e, r * e)
     return torch.where(d > 64, product * 2.0**-64, product / ((1 + e) * (1 + e)))
@@ -76,7 +76,7 @@ FN real mul_sech(real r, real t) {
 TORCH["mul_sech"] = '''\
 def mul_sech(r: Tensor, t: Tensor) -> Tensor:
     """r * sech(t), 0 where sech(t) is."""
-    d = torch.abs(t)
+    d = torch.where(t >= 0, t, -t)
     e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
     product = torch.where(e == 0, e, r * e)
     return torch.where(d > 64, product * 2.0**-63, 2 * product / (1 + e * e))
@@ -99,7 +99,7 @@ TORCH["sigmoid_tangent"] = '''\
 def sigmoid_tangent(u: Tensor, v: Tensor) -> Tensor:
     """sigmoid(u) + v * sigmoid'(u): the tangent of the sigmoid at u, followed by v."""
     deep = u < -64
-    e = torch.exp(torch.where(deep, u + 44.3614195558365, -torch.abs(u)))
+    e = torch.exp(torch.where(deep, u + 44.3614195558365, torch.where(u >= 0, -u, u)))
     right = 1 + e + torch.where(e == 0, e, v * e)
     left = torch.where(e == 0, e, e * (1 + v + torch.where(deep, 0.0, e)))
     t = 1 + e
@@ -119,7 +119,7 @@ FN real tanh_softplus(real t) {
 TORCH["tanh_softplus"] = '''\
 def tanh_softplus(t: Tensor) -> Tensor:
     """tanh(softplus(t))."""
-    e = torch.exp(-torch.abs(t))
+    e = torch.exp(torch.where(t >= 0, -t, t))
     m = torch.where(t >= 0, 1 + 2 * e, e * (e + 2))
     return m / (m + 2 * torch.where(t >= 0, e * e, 1.0))
 '''
@@ -138,7 +138,7 @@ FN real mul_tanh_softplus(real r, real t) {
 TORCH["mul_tanh_softplus"] = '''\
 def mul_tanh_softplus(r: Tensor, t: Tensor) -> Tensor:
     """r * tanh(softplus(t)), 0 where the tanh is."""
-    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, -torch.abs(t)))
+    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, torch.where(t >= 0, -t, t)))
     product = torch.where((e == 0) & (t < 0), e, r * e)
     m = torch.where(t >= 0, 1 + 2 * e, e * (e + 2))
     value = torch.where(t >= 0, r * (m / (m + 2 * e * e)), product * ((e + 2) / (m + 2)))

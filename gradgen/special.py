@@ -5,6 +5,9 @@ name of the function. Two C functions are spelled otherwise than their key, whic
 defines `erf_inverse` (CUDA has an erfinv, with 5 ulps of error), `gamma` defines `gamma_fn` (the C library has a
 gamma, the logarithm). `NEEDS` names the entries, of either dict, that must come before an entry.
 
+Where autograd differentiates a torch text, for a third derivative, a smooth function must not have a kink by way of its
+parts: |x| is written as a selection by x >= 0, all of whose selections take the right-hand side at 0.
+
 The kernel's prelude gives the C texts `real`, `FN`, `NAN`, `INFINITY` and the math functions; the Python texts see
 `torch`, `math` and `Tensor`. The name of a text's own helper begins with the name of the text.
 
@@ -28,7 +31,7 @@ FN real damp(real v, real r) { return v == 0 ? v : v * r; }
 TORCH["damp"] = '''\
 def damp(v: Tensor, r: Tensor) -> Tensor:
     """v * r where a vanishing v wins: 0 even if r is infinite."""
-    return torch.where(v == 0, v, v * r)
+    return v * torch.where((v == 0) & r.isinf(), 0.0, r)
 '''
 
 C["unit"] = """\
@@ -82,7 +85,7 @@ FN real sigmoid(real x) {
 TORCH["sigmoid"] = '''\
 def sigmoid(x: Tensor) -> Tensor:
     """The logistic function, 1 / (1 + exp(-x))."""
-    e = torch.exp(-x.abs())
+    e = torch.exp(torch.where(x >= 0, -x, x))
     return torch.where(x >= 0, 1.0, e) / (1 + e)
 '''
 
@@ -96,7 +99,7 @@ FN real logistic_density(real x) {
 TORCH["logistic_density"] = '''\
 def logistic_density(x: Tensor) -> Tensor:
     """The derivative of the logistic function, e / (1 + e)^2."""
-    e = torch.exp(-x.abs())
+    e = torch.exp(torch.where(x >= 0, -x, x))
     return e / ((1 + e) * (1 + e))
 '''
 
@@ -107,7 +110,7 @@ FN real softplus(real x) { return (x > 0 ? x : real(0)) + log1p(exp(-fabs(x))); 
 TORCH["softplus"] = '''\
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x))"""
-    return x.clamp(min=0) + torch.log1p(torch.exp(-x.abs()))
+    return x.clamp(min=0) + torch.log1p(torch.exp(torch.where(x >= 0, -x, x)))
 '''
 
 C["logaddexp"] = """\
@@ -120,8 +123,8 @@ FN real logaddexp(real a, real b) {
 TORCH["logaddexp"] = '''\
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     """log(exp(a) + exp(b)); equal infinities have no difference."""
-    d = torch.where(a == b, 0.0, (a - b).abs())
-    return torch.maximum(a, b) + torch.log1p(torch.exp(-d))
+    d = torch.where((a == b) & a.isinf(), 0.0, torch.where(a >= b, b - a, a - b))
+    return torch.where(a >= b, a, torch.where(a < b, b, a + b)) + torch.log1p(torch.exp(d))
 '''
 
 C["sech"] = """\
@@ -134,7 +137,7 @@ FN real sech(real x) {
 TORCH["sech"] = '''\
 def sech(x: Tensor) -> Tensor:
     """1 / cosh(x), which decays where cosh overflows."""
-    e = torch.exp(-x.abs())
+    e = torch.exp(torch.where(x >= 0, -x, x))
     return 2 * e / (1 + e * e)
 '''
 
@@ -265,7 +268,8 @@ FN real gamma_fn(real x) {
 TORCH["gamma"] = '''\
 def gamma(x: Tensor) -> Tensor:
     """Gamma(1 + t) by a rational function on [0, 1] and the recurrence A&S 6.1.15, from 10 on by Stirling's series
-    6.1.40, its power in two halves, for one overflows too early; negative x by reflection 6.1.17."""
+    6.1.40, its power in two halves, for one overflows too early; negative x by reflection 6.1.17.
+    """
     z = x.double()
     n = z.round()
     t = torch.where(z >= 1, z - 1, z.abs())
@@ -371,7 +375,8 @@ TORCH["digamma"] = '''\
 def digamma(x: Tensor) -> Tensor:
     """The logarithmic derivative of Gamma. psi(1 + t): on [0, 1] a rational function with the root taken out (in
     two parts), then the recurrence A&S 6.3.5, from 10 on the asymptotic series 6.3.18; negative x by reflection,
-    6.3.7."""
+    6.3.7.
+    """
     z = x.double()
     r = math.pi * (z - z.round())
     t = torch.where(z >= 1, z - 1, z.abs())
@@ -450,7 +455,8 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     """The n-th derivative of digamma, n >= 1. For x >= 0 it is (-1)^(n + 1) n! times the sum of (x + k)^-(n + 1)
     over k >= 0: term by term as far as x + k < n + 10, then by the series A&S 6.4.11. Negative x by reflection,
     6.4.7: there the n-th derivative of u = pi cot(pi x) is (-1)^n times a polynomial in u with positive
-    coefficients, from u' = -(u^2 + pi^2)."""
+    coefficients, from u' = -(u^2 + pi^2).
+    """
     z = x.double()
     negative = z < 0
     v = torch.where(negative, 1 - z, z)
@@ -522,7 +528,8 @@ FN real erf_inverse(real y) {
 TORCH["erfinv"] = '''\
 def erfinv(y: Tensor) -> Tensor:
     """The inverse of erf: y times a rational function of y^2 up to 1/2, rational functions of sqrt(-log(1 - |y|))
-    beyond, on [0.83, 2.5] and on [2.5, 6.1], where 1 - |y| is 2^-53 (with an error of 3e-16 mixed)."""
+    beyond, on [0.83, 2.5] and on [2.5, 6.1], where 1 - |y| is 2^-53 (with an error of 3e-16 mixed).
+    """
     z = y.double()
     a = z.abs()
     w = z * z
@@ -598,7 +605,8 @@ FN real bessel_i(int n, real x) {
 TORCH["bessel_i"] = '''\
 def bessel_i(n: int, x: Tensor) -> Tensor:
     """The modified Bessel function of the first kind: the power series A&S 9.6.10 up to 30 + n^2, the asymptotic
-    one 9.7.1 beyond, its exponential in two halves, for one overflows too early."""
+    one 9.7.1 beyond, its exponential in two halves, for one overflows too early.
+    """
     z = x.double()
     a = z.abs()
     h = 0.5 * a.clamp(max=30 + n * n)
@@ -690,7 +698,8 @@ def bessel_jy(n: int, x: Tensor, second: bool) -> Tensor:
     9.2.5 and 9.2.6, its P and Q rational functions of (6/x)^2 on [0, 1] (Q with an error of 3e-16). Below by the
     recurrence 9.1.27 downward (Miller), with J_k(x) = (x/2)^k / k! g_k, which keeps g_k near 1 if x is small, and
     the sum of squares 9.1.76, which is 1; Y_0 by its series of even J_k, 9.1.89, Y_1 by that series' derivative.
-    What remains by the recurrence upward."""
+    What remains by the recurrence upward.
+    """
     edge = max(6, n)
     t = x.clamp(min=edge)
     v = 36 / (t * t)

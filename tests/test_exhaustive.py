@@ -6,6 +6,7 @@ The float64 kernels are held against mpmath in `test_accuracy`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,14 +18,14 @@ UNARY = [
 ]  # fmt: skip
 BAR = 4.0
 
-# Gradients of float32 that miss the bar, with a bound on what was measured: a sum of terms of opposite sign and twice the
-# size of the result brings the rounding of each into sight.
+# Gradients of float32 that miss the bar, with a bound on what was measured: a sum of terms of opposite sign and twice
+# the size of the result brings the rounding of each into sight.
 ABOVE_THE_BAR = {"mish.mish": 11.0, "gelu.gelu": 6.0, "gelu.gelu_tanh": 8.0}
 CHUNK = 1 << 22
 SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
-def function(name: str):  # noqa: ANN201
+def function(name: str) -> Callable[[Tensor], Tensor]:
     module, op = name.split(".")
     return getattr(importlib.import_module(f"generated.{module}"), op)
 

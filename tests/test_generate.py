@@ -108,7 +108,28 @@ def test_the_users_names_are_kept(tmp_path: Path) -> None:
     assert "const real out = inner + tanh(inner);" in text
 
 
-@pytest.mark.parametrize("name", ["register", "I", "exp", "torch_", "out", "grad", "wanted", "output", "inputs", "grads", "needs", "like", "real", "y0", "n", "i", "lambda_"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "register",
+        "I",
+        "exp",
+        "torch_",
+        "out",
+        "grad",
+        "wanted",
+        "output",
+        "inputs",
+        "grads",
+        "needs",
+        "like",
+        "real",
+        "y0",
+        "n",
+        "i",
+        "lambda_",
+    ],
+)
 def test_any_name_of_an_input_works(name: str, tmp_path: Path) -> None:
     module, _ = build(f"@op\ndef f({name}, x):\n    return sin({name})*x + tanh({name}*x)\n", tmp_path)
     a = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
