@@ -35,6 +35,7 @@ class Op:
     linear        tensor inputs that their own derivative does not depend on
     outputs       the number of results
     smooth        it has derivatives of every order everywhere
+    bounds        tensor inputs that mean something in an interval only, with the interval
     """
 
     name: str
@@ -47,6 +48,7 @@ class Op:
     linear: tuple[str, ...] = ()
     outputs: int = 1
     smooth: bool = True
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
@@ -161,7 +163,15 @@ OPS = [
         smooth=False,
     ),
     Op("log_sigmoid", "losses", lambda x: -torch.log(1 + torch.exp(-x))),
-    Op("bce_with_logits", "losses", _bce_with_logits, ("x", "y"), (_ANY, (0.05, 0.95)), linear=("y",)),
+    Op(
+        "bce_with_logits",
+        "losses",
+        _bce_with_logits,
+        ("x", "y"),
+        (_ANY, (0.05, 0.95)),
+        linear=("y",),
+        bounds={"y": (0.0, 1.0)},
+    ),
     Op("tanh_exp", "losses", torch.tanh),
     Op("mish", "mish", lambda x: x * torch.tanh(torch.log(1 + torch.exp(x)))),
     Op(

@@ -35,9 +35,6 @@ ABOVE_THE_BAR = {
 # stands is 0; and what is exact for the cross-entropy of a huge x takes as many digits as x has units.
 ORDINARY_ONLY = {"staged", "bce_with_logits"}
 
-# Inputs that mean something in an interval only: a probability.
-INTERVALS = {("bce_with_logits", "y"): (0.0, 1.0)}
-
 
 def formula(op: Op) -> Formula:
     return next(f for f in load(Path(ROOT, "formulas", f"{op.module}.py")) if f.name == op.name)
@@ -65,8 +62,8 @@ def points(op: Op, dtype: str, magnitudes: bool) -> list[tuple[float, ...]]:
         if magnitudes and op.name not in ORDINARY_ONLY and randoms.random() < 0.6:
             drawn = [next(extreme(dtype, randoms, 1)) for _ in op.tensors]
         for k, name in enumerate(op.tensors):
-            if (op.name, name) in INTERVALS:
-                drawn[k] = randoms.uniform(*INTERVALS[op.name, name])
+            if name in op.bounds:
+                drawn[k] = randoms.uniform(*op.bounds[name])
         found.append(tuple(drawn))
     kind = getattr(torch, dtype)
     rounded = [tuple(torch.tensor(row, dtype=kind).tolist()) for row in found]

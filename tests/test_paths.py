@@ -118,7 +118,9 @@ def demanding_inputs(op: Op, dtype: torch.dtype) -> list[Tensor]:
     else:
         generator = torch.Generator().manual_seed(1)
         columns = [special[torch.randint(0, len(special), (4000,), generator=generator)] for _ in range(arity)]
-    return [torch.cat([column, random_values(3000, dtype, seed)]) for seed, column in enumerate(columns)]
+    drawn = [torch.cat([column, random_values(3000, dtype, seed)]) for seed, column in enumerate(columns)]
+    bounds = [op.bounds.get(name) for name in op.tensors]
+    return [x if bound is None else x.clamp(*bound) for x, bound in zip(drawn, bounds, strict=True)]
 
 
 def spacing(magnitude: Tensor, dtype: torch.dtype) -> Tensor:
