@@ -1,5 +1,6 @@
 from sympy import symbols
 
-# The square of a number, in the bare form: an expression with a name  (Euclid, Elements, II).
 x = symbols("x")
+
+# The square of a number, in the bare form: an expression with a name  (Euclid, Elements, book II).
 square = x**2

@@ -69,6 +69,13 @@ class SpecFile:
             problem = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
             raise self.error(f"Python cannot read this: {problem}", getattr(error, "lineno", None)) from error
 
+    def comment_above(self, line: int) -> str:
+        """The comment that ends right above a line: what documents a formula in the bare form."""
+        start = line - 1
+        while start > 0 and self.lines[start - 1].lstrip().startswith("#"):
+            start -= 1
+        return "\n".join(text.strip().lstrip("#").strip() for text in self.lines[start : line - 1])
+
     def quote(self, line: int | None) -> str | None:
         """A line of the file, stripped."""
         return self.lines[line - 1].strip() if line and line <= len(self.lines) else None

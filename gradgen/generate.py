@@ -15,7 +15,9 @@ def module(spec: Path, templates: Path) -> str:
     Raises:
         GradgenError: for any mistake in the spec file.
     """
-    return render_module(spec, [plan(formula) for formula in load(spec)], templates)
+    text = render_module(spec, [plan(formula) for formula in load(spec)], templates)
+    compile(text, f"{spec.stem}.py", "exec")  # what is no Python is a bug of gradgen and must not become a file
+    return text
 
 
 def shared(templates: Path) -> dict[str, str]:

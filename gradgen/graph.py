@@ -216,7 +216,13 @@ class Graph:
             return self.where(condition.args[0], q, p)
         if condition.op == "ne":
             return self.where(self.apply("eq", *condition.args), q, p)
-        if p.op == "where" and p.args[2] is q and q.is_number(0):
+        if (
+            p.op == "where"
+            and p.args[2] is q
+            and q.is_number(0)
+            and condition.op in RELATIONS
+            and p.args[0].op in RELATIONS
+        ):
             return self.where(self.apply("and", condition, p.args[0]), p.args[1], q)
         return self._intern("where", (condition, p, q))
 

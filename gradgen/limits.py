@@ -26,7 +26,7 @@ class _Fact:
     Attributes:
         tensors: the tensor inputs it depends on.
         nan: those of them whose NaN surely shows in it.
-        vanishes: it tends to 0 exponentially on some side.
+        vanishes: it tends to 0 exponentially on some side, or is 0 there.
         explodes: it grows exponentially on some side.
         grows: it grows as a power.
         powerlike: it grows at most as a power.
@@ -74,6 +74,9 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return any(arg.vanishes for arg in args) and all(arg.vanishes or arg.powerlike for arg in args)
     if node.op == "add":
         return all(arg.vanishes for arg in args)
+    if node.op in ("maximum", "minimum"):  # max(x, 0) is 0 on one side, and so is min(max(x, 0), 6)
+        numbers = [arg.number for arg in node.args if arg.number is not None]
+        return bool(numbers) and any(arg.vanishes or (arg.grows and numbers[0].is_zero) for arg in args)
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)

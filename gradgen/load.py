@@ -383,7 +383,8 @@ def _bare_formula(spec: SpecFile, name: str, value: Expr, namespace: dict[str, A
     parameters = tuple(Parameter(s.name, "tensor") for s in dict.fromkeys([*bound, *found]))
     names = [(_hint_name(n), v) for n, v in namespace.items() if isinstance(v, Expr) and not isinstance(v, Symbol)]
     hints = _parts(tuple((n, v) for n, v in names if n and v is not value), (value,))
-    return Formula(name, "", parameters, (value,), spec.path, place.line, place.text, {}, hints)
+    doc = spec.comment_above(place.line)
+    return Formula(name, doc, parameters, (value,), spec.path, place.line, place.text, {}, hints)
 
 
 def _check_symbols(spec: SpecFile, symbols: list[Symbol], place: Place) -> None:

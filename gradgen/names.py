@@ -26,7 +26,7 @@ _NOUNS = {"add": "sum", "mul": "product", "pow": "power", "where": "branch", "da
 
 
 class Namer:
-    """Hands out names, each once.
+    """Hands out the names of one op, and in a copy of itself those of one kernel.
 
     Args:
         taken: names that exist already.
@@ -34,36 +34,39 @@ class Namer:
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
-        self._local: dict[str, str] = {}
+        self._spelled: dict[str, str] = {}
+        self._scope: set[str] = set()
 
     def copy(self) -> Namer:
-        """A namer for a scope of its own that knows the same names."""
+        """A namer for a kernel, which knows the op's names and has a scope of its own."""
         copy = Namer(self._taken)
-        copy._local = dict(self._local)
+        copy._spelled = dict(self._spelled)
         return copy
 
     def fresh(self, name: str) -> str:
-        """A new name like `name`."""
+        """A new name of the op, like `name`."""
         while name in self._taken:
             name += "_"
         self._taken.add(name)
         return name
 
-    def again(self, name: str) -> str:
-        """A name that was handed out before and means the same thing here."""
-        return name
-
     def local(self, name: str) -> str:
-        """The spelling of a name in kernels, where some words mean something."""
-        if name not in self._local:
-            # An upper-case name may be a macro of some C header (I is).
-            clash = name in RESERVED or name.startswith(("gg_", "_", "has_")) or name == "I" or name[1:].isupper()
-            spelled = f"{name.lstrip('_')}_" if clash else name
-            while spelled in self._local.values() or (spelled != name and spelled in self._taken):
+        """The spelling in kernels of a name of the op, in whichever kernel the same."""
+        if name not in self._spelled:
+            spelled = _valid(name)
+            while spelled in self._spelled.values() or (spelled != name and spelled in self._taken):
                 spelled += "_"
-            self._local[name] = spelled
-            self._taken.add(spelled)
-        return self._local[name]
+            self._spelled[name] = spelled
+        self._scope.add(self._spelled[name])
+        return self._spelled[name]
+
+    def statement(self, name: str) -> str:
+        """A name for an intermediate result of this kernel, like `name`."""
+        spelled = _valid(name)
+        while spelled in self._scope:
+            spelled += "_"
+        self._scope.add(spelled)
+        return spelled
 
     def describe(self, node: Node, names: dict[Node, str]) -> str:
         """A name that says what a node is: sigmoid_x, x_squared, product1."""
@@ -74,16 +77,23 @@ class Namer:
             described = "_".join(map(str, words))
         if described is None and node.op not in _NOUNS and len(words) == 1:
             described = f"{op}_{_argument_name(node.args[0], names)}" if _argument_name(node.args[0], names) else None
-        if described is not None and described not in self._taken and described not in RESERVED:
-            return self.local(described)
+        if described is not None and described not in self._scope and described == _valid(described):
+            return self.statement(described)
         weighted = node.op == "where" and node.args[0].op in ("given", "and")
-        return self.local(self._numbered("term" if weighted else _NOUNS.get(node.op, op)))
+        return self.statement(self._numbered("term" if weighted else _NOUNS.get(node.op, op)))
 
     def _numbered(self, noun: str) -> str:
         number = 1
-        while f"{noun}{number}" in self._taken or f"{noun}{number}" in RESERVED:
+        while f"{noun}{number}" in self._scope or f"{noun}{number}" in RESERVED:
             number += 1
         return f"{noun}{number}"
+
+
+def _valid(name: str) -> str:
+    """The name, changed where it means something in C, in CUDA or in the generated Python."""
+    # An upper-case name may be a macro of some C header (I is).
+    clash = name in RESERVED or name.startswith(("gg_", "_", "has_", "want_")) or name == "I" or name[1:].isupper()
+    return f"{name.lstrip('_')}_" if clash else name
 
 
 def _argument_name(node: Node, names: dict[Node, str]) -> str | None:

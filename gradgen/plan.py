@@ -100,7 +100,6 @@ class Operation:
     forward: Kernel
     backward: Kernel | None
     double_backward: Kernel | None
-    double_incoming: tuple[str, ...] = ()
     double_outputs: tuple[str, ...] = ()
 
 
@@ -157,7 +156,7 @@ class _Planner:
         optional = list(grads) if len(grads) > 1 else []
         results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
         backward = self.sums(terms, results, [*grads, *saved_names], optional)
-        double, incoming, of = self.double_backward(derivatives, grads, saved, results)
+        double, of = self.double_backward(derivatives, grads, saved, results)
         return Operation(
             self.formula,
             outputs,
@@ -167,7 +166,6 @@ class _Planner:
             forward,
             backward,
             double,
-            incoming,
             of,
         )
 
@@ -214,7 +212,7 @@ class _Planner:
         for name in self.tensors_of(flat):
             where = tuple(i for i, row in enumerate(readers) if name in row)
             plain = name.removeprefix("saved ")
-            saved.append(Saved(name if name == plain else self.namer.again(plain), plain, name != plain, where))
+            saved.append(Saved(plain, plain, name != plain, where))
         renamed = {self.graph.input(f"saved {s.source}"): self.graph.input(s.name) for s in saved if s.is_output}
         nodes = iter(_substitute(flat, renamed))
         return tuple(saved), [[next(nodes) for _ in row] for row in derivatives]
@@ -227,7 +225,7 @@ class _Planner:
 
     def double_backward(
         self, derivatives: list[list[Node]], grads: tuple[str, ...], saved: tuple[Saved, ...], results: list[str]
-    ) -> tuple[Kernel | None, tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[Kernel | None, tuple[str, ...]]:
         """The backward of the backward, which maps (grads, saved) to the gradients.
 
         Its incoming gradients are those of the backward's results; it gives the gradients of `grads` and of what was
@@ -247,15 +245,12 @@ class _Planner:
         targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
         targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]
         if not targets:
-            return None, incoming, ()
+            return None, ()
         optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
-        return (
-            self.sums([terms for _, terms in targets], names, tensors, optional),
-            incoming,
-            tuple(n for n, _ in targets),
-        )
+        kernel = self.sums([terms for _, terms in targets], names, tensors, optional)
+        return kernel, tuple(name for name, _ in targets)
 
     # Kernels
 
@@ -286,7 +281,8 @@ class _Planner:
             names[self.graph.flag(p.name) if p.kind == "bool" else self.graph.input(p.name)] = namer.local(p.name)
         given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
         result_names = [namer.local(name) for name in results]
-        statements = _statements(roots, names, namer, self.hints, given)
+        named = dict(reversed(list(zip(roots, result_names, strict=True))))
+        statements = _statements(roots, names, namer, self.hints, given, named)
         return Kernel(
             tuple(namer.local(name) for name in tensors),
             tuple(namer.local(name) for name in optional),
@@ -318,9 +314,17 @@ _WIDEST = 64  # characters of one statement, roughly; with indentation and the a
 
 
 def _statements(
-    roots: Sequence[Node], names: dict[Node, str], namer: Namer, hints: dict[Node, str], given: dict[Node, str]
+    roots: Sequence[Node],
+    names: dict[Node, str],
+    namer: Namer,
+    hints: dict[Node, str],
+    given: dict[Node, str],
+    results: dict[Node, str],
 ) -> tuple[Statement, ...]:
-    """Name what is used more than once, what would make a statement too long, and what the user named."""
+    """Name what is used more than once, what would make a statement too long, and what the user named.
+
+    A result that other results are computed from is such a statement, under the result's name.
+    """
     order = topological(roots)
     uses = Counter(arg for node in order for arg in node.args)
     uses.update(roots)
@@ -340,7 +344,10 @@ def _statements(
     contexts = _contexts(roots, order, given)
     chosen = _grouped(chosen, contexts)
     for node in chosen:
-        names[node] = namer.local(hints[node]) if node in hints else namer.describe(node, names)
+        if node in results:
+            names[node] = results[node]
+        else:
+            names[node] = namer.statement(hints[node]) if node in hints else namer.describe(node, names)
     return tuple(Statement(names[node], node, *contexts[node]) for node in chosen)
 
 

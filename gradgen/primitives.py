@@ -159,10 +159,6 @@ def _pow_exact(x: Any, p: Any) -> Any:
     return mpmath.mpf(1) if p == 0 else x**p
 
 
-def _sinc_exact(x: Any) -> Any:
-    return mpmath.sinc(x)
-
-
 def _dsinc_exact(x: Any) -> Any:
     return mpmath.mpf(0) if x == 0 else (x * mpmath.cos(x) - mpmath.sin(x)) / x**2
 
@@ -310,7 +306,7 @@ _ROWS = [
         sympy=sympy.atan2,
         growth="bounded",
     ),
-    _row("sinc", lambda y, x: (_f("dsinc", x),), exact=_sinc_exact, sympy=sympy.sinc, growth="bounded"),
+    _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded"),
     _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded"),
     _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded"),
     # Hyperbolic functions
@@ -322,6 +318,10 @@ _ROWS = [
     _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero"),
     _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh),
     _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero"),
+    # Of the reciprocal, which may overflow where the function and its derivative are numbers
+    _row("acot", lambda y, x: (-(_f("hypot", 1, x) ** -2),), "atan(1 / {0})", "torch.atan(1 / {0})", sympy=sympy.acot),
+    _row("acsch", lambda y, x: (-1 / (_f("abs", x) * _f("hypot", 1, x)),), sympy=sympy.acsch),
+    _row("asech", lambda y, x: (-1 / (x * _sqrt((1 - x) * (1 + x))),), sympy=sympy.asech),
     # Error function, gamma, Bessel
     _row("erf", lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erf, growth="bounded, keeps zero"),
     _row(
@@ -395,13 +395,10 @@ DEFINITIONS: dict[type, Callable[..., Node]] = {
     sympy.cot: lambda x: 1 / _f("tan", x),
     sympy.sec: lambda x: 1 / _f("cos", x),
     sympy.csc: lambda x: 1 / _f("sin", x),
-    sympy.acot: lambda x: _f("atan", 1 / x),
     sympy.asec: lambda x: _f("acos", 1 / x),
     sympy.acsc: lambda x: _f("asin", 1 / x),
     sympy.coth: lambda x: 1 / _f("tanh", x),
     sympy.acoth: lambda x: _f("atanh", 1 / x),
-    sympy.asech: lambda x: _f("acosh", 1 / x),
-    sympy.acsch: lambda x: _f("asinh", 1 / x),
     sympy.frac: lambda x: x - _f("floor", x),
     cfunctions.Sqrt: _sqrt,
     cfunctions.Cbrt: lambda x: _f("cbrt", x),

@@ -133,14 +133,19 @@ class _KernelText:
         """The computation as mathematics, a line each."""
         printer = Printer(self._kernel.names)
         lines = [f"{s.name} = {printer.statement(s.node)}" for s in self._kernel.statements]
-        return lines + [f"{name} = {printer.expression(node)}" for name, node in self._kernel.results]
+        return lines + [f"{name} = {printer.expression(node)}" for name, node in self._unstated]
 
     @property
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
         printer = CPrinter(self._kernel.names)
         lines = [f"const real {s.name} = {printer.statement(s.node)};" for s in self._kernel.statements]
-        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._kernel.results]
+        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._unstated]
+
+    @property
+    def _unstated(self) -> list[tuple[str, Node]]:
+        """The results that are no statements, with what they are."""
+        return [(name, node) for name, node in self._kernel.results if self._kernel.names.get(node) != name]
 
     @property
     def blocks(self) -> list[_Block]:
@@ -148,9 +153,7 @@ class _KernelText:
         printer = self._torch_printer()
         lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
         if self.several:
-            lines += [
-                ((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._kernel.results
-            ]
+            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._unstated]
         groups = itertools.groupby(lines, lambda line: line[0])
         return [_Block(condition, [text for _, text in group]) for condition, group in groups]
 

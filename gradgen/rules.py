@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
+    Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
     Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),
@@ -83,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
+    Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(1 + u**2)", "hypot(1, u)", "the square overflows before the norm does"),
     # Last: sums whose terms are of opposite sign and larger than their result
     Rule(

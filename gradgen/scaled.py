@@ -10,7 +10,6 @@ from __future__ import annotations
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
-NEEDS: dict[str, tuple[str, ...]] = {}
 
 C["mul_exp"] = """\
 /* r * exp(t), 0 where exp(t) is. */

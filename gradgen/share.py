@@ -220,6 +220,7 @@ class _Sharer:
             hint = "A power of a negative number is real for whole exponents alone: give it an int parameter."
             raise self.error(f"{_shown(item)} is not real for most inputs", hint)
         if base.number is None and exponent.number is not None and getattr(exponent.number, "q", 1) == 3:
+            self.check_real(self.graph.power(base, exponent), item)
             return self.third_power(base, exponent.number)
         return self.graph.power(base, exponent)
 
@@ -338,8 +339,9 @@ class _Sharer:
                 "Write .doit() behind it, or its value in closed form; for a derivative of Abs, Max or sign declare the"
                 ' symbols real: symbols("x", real=True).',
             )
-        known = ", ".join(sorted({kind.__name__ for kind in (*BY_SYMPY, *DEFINITIONS)}, key=str.lower))
-        hint = f"Functions that gradgen knows: {known}, Piecewise, Heaviside, Mod."
+        kinds = {kind.__name__ for kind in (*BY_SYMPY, *DEFINITIONS)} - {"Sqrt", "Cbrt", "fma"}
+        known = sorted([*kinds, "sqrt", "cbrt", "Piecewise", "Heaviside", "ITE", "Mod"], key=str.lower)
+        hint = f"Functions that gradgen knows: {', '.join(known)}."
         return self.error(f"gradgen does not know the function {name}, in {shown}", hint)
 
 

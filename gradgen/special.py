@@ -31,7 +31,7 @@ FN real damp(real v, real r) { return v == 0 ? v : v * r; }
 TORCH["damp"] = '''\
 def damp(v: Tensor, r: Tensor) -> Tensor:
     """v * r where a vanishing v wins: 0 even if r is infinite."""
-    return v * torch.where((v == 0) & r.isinf(), 0.0, r)
+    return v * torch.where((v == 0) & ~r.isfinite(), 0.0, r)
 '''
 
 C["unit"] = """\
@@ -61,16 +61,6 @@ TORCH["sgn"] = '''\
 def sgn(x: Tensor) -> Tensor:
     """The sign; zeros and NaN stay what they are."""
     return torch.where(x > 0, 1.0, torch.where(x < 0, -1.0, x))
-'''
-
-C["heaviside"] = """\
-/* The unit step, h0 at zero. */
-FN real heaviside(real x, real h0) { return x > 0 ? real(1) : x < 0 ? real(0) : x == 0 ? h0 : x; }
-"""
-TORCH["heaviside"] = '''\
-def heaviside(x: Tensor, h0: Tensor) -> Tensor:
-    """The unit step, h0 at zero."""
-    return torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, torch.where(x == 0, h0, x)))
 '''
 
 # The logistic function and its kin. exp takes no positive argument, so that nothing overflows.
@@ -156,6 +146,34 @@ def csch(x: Tensor) -> Tensor:
 '''
 
 # Those of torch compute exp(x) / 2, which overflows where exp does, log(2) too early.
+C["acsch"] = """\
+/* asinh(1 / x); near 0, where 1 / x may overflow, by logarithms. */
+FN real acsch(real x) {
+    const real a = fabs(x);
+    return a > real(0.01) ? asinh(1 / x) : copysign(log(1 + hypot(real(1), a)) - log(a), x);
+}
+"""
+TORCH["acsch"] = '''\
+def acsch(x: Tensor) -> Tensor:
+    """asinh(1 / x); near 0, where 1 / x may overflow, by logarithms."""
+    a = torch.where(x >= 0, x, -x)
+    near = torch.copysign(torch.log(1 + torch.hypot(torch.ones_like(a), a)) - torch.log(a), x)
+    return torch.where(a > 0.01, torch.asinh(1 / x), near)
+'''
+
+C["asech"] = """\
+/* acosh(1 / x); near 0, where 1 / x may overflow, by logarithms. */
+FN real asech(real x) {
+    return x > real(0.01) || x < 0 ? acosh(1 / x) : log(1 + sqrt((1 - x) * (1 + x))) - log(x);
+}
+"""
+TORCH["asech"] = '''\
+def asech(x: Tensor) -> Tensor:
+    """acosh(1 / x); near 0, where 1 / x may overflow, by logarithms."""
+    near = torch.log(1 + torch.sqrt((1 - x) * (1 + x))) - torch.log(x)
+    return torch.where((x > 0.01) | (x < 0), torch.acosh(1 / x), near)
+'''
+
 TORCH["sinh"] = '''\
 def sinh(x: Tensor) -> Tensor:
     """torch.sinh overflows too early."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,32 @@ def test_any_name_of_an_input_works(name: str, tmp_path: Path) -> None:
     assert {path for _, path in taken} == {"cpu"}
     module.rt.force_path("torch")
     assert torch.autograd.gradgradcheck(module.f, (a, b))
+
+
+@pytest.mark.parametrize(
+    ("formula", "low", "high"),
+    [
+        ("x*Min(Max(x + 3, 0), 6)/6", 0.0, math.inf),  # hard swish
+        ("x*Max(x, 0)", 0.0, math.inf),
+        ("x**2*exp(-x**2)", 0.0, 0.0),
+        ("x**3/(1 + exp(-x))", 0.0, math.inf),
+        ("x*exp(-Abs(x))", 0.0, 0.0),
+    ],
+)
+def test_infinities_give_the_limit(formula: str, low: float, high: float, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        x = torch.tensor([-math.inf, math.inf, -1e30, 1e30], dtype=torch.float64, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            y = module.f(x)
+            (grad,) = torch.autograd.grad(y.sum(), x)
+        assert y[:2].tolist() == [low, high]
+        assert not grad.isnan().any()
+
+
+def test_the_readme_shows_what_is_generated() -> None:
+    root = Path(__file__).parents[1]
+    blocks = (root / "README.md").read_text().split("```python\n")[1:]
+    shown = [block.split("```")[0] for block in blocks if block.startswith("_SWISH")]
+    assert shown
+    assert all(text in (root / "generated" / "swish.py").read_text() for text in shown)

@@ -502,7 +502,6 @@ SELECTION = {
     "maximum": lambda a, b: math.nan if a != a or b != b else max(a, b),
     "minimum": lambda a, b: math.nan if a != a or b != b else min(a, b),
     "sgn": lambda x, _: 1 if x > 0 else -1 if x < 0 else x,
-    "heaviside": lambda x, h0: 1 if x > 0 else 0 if x < 0 else h0 if x == 0 else x,
 }
 
 

@@ -8,7 +8,7 @@ import sympy
 
 from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
-from gradgen.printers.base import ATOM, OR, SELECT, UNARY
+from gradgen.printers.base import AND, ATOM, COMPARE, OR, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
 
 _BITWISE = UNARY  # & and | bind stronger than comparisons in Python
@@ -68,27 +68,32 @@ class TorchPrinter(NumericPrinter):
 
     def print_where(self, node: Node) -> tuple[str, int]:
         condition, p, q = node.args
-        if condition.op == "flag" or _is_given(condition):
+        if self.is_plain(condition):
             test, a = self.expression(condition, OR), self.expression(p, OR)
             return f"{a} if {test} else {self.expression(q)}", SELECT
         a = self.tensor(p) if self.is_number(q) else self.expression(p)
         return f"torch.where({self.expression(condition)}, {a}, {self.expression(q)})", ATOM
 
+    def is_plain(self, condition: Node) -> bool:
+        """Whether a condition is a Python bool, not a tensor."""
+        if condition.op in ("and", "or", "not"):
+            return all(map(self.is_plain, condition.args))
+        return condition.op in ("flag", "given", "true")
+
     def print_and(self, node: Node) -> tuple[str, int]:
-        if _is_given(node):
-            return " and ".join(self.expression(arg, UNARY) for arg in node.args), OR
+        if self.is_plain(node):
+            return " and ".join(self.expression(arg, AND) for arg in node.args), AND
         return " & ".join(self.expression(arg, _BITWISE) for arg in node.args), UNARY
 
     def print_or(self, node: Node) -> tuple[str, int]:
+        if self.is_plain(node):
+            return " or ".join(self.expression(arg, AND) for arg in node.args), OR
         return " | ".join(self.expression(arg, _BITWISE) for arg in node.args), UNARY
 
     def print_not(self, node: Node) -> tuple[str, int]:
-        sign = "not " if node.args[0].op == "flag" else "~"
-        return f"{sign}{self.expression(node.args[0], ATOM)}", UNARY
+        if self.is_plain(node):
+            return f"not {self.expression(node.args[0], ATOM)}", AND
+        return f"~{self.expression(node.args[0], ATOM)}", UNARY
 
     def print_given(self, node: Node) -> tuple[str, int]:
-        return f"{node.value} is not None", UNARY
-
-
-def _is_given(condition: Node) -> bool:
-    return condition.op == "given" or (condition.op == "and" and all(_is_given(arg) for arg in condition.args))
+        return f"{node.value} is not None", COMPARE
