@@ -193,8 +193,12 @@ class Graph:
             return self.const(base.number**exponent.number)
         if base.is_number(sympy.E):
             return self.apply("exp", exponent)
+        if exponent.number is not None and _is_half(exponent.number) and exponent.number != HALF:
+            return self.power(self.power(base, self.const(HALF)), self.const(2 * exponent.number))  # a norm to a power
         if base.op == "pow" and base.args[1].number is not None and exponent.number is not None:
             inner, outer = base.args[1].number, exponent.number
+            if inner == HALF and outer.is_integer and not _even(outer):
+                return self._intern("pow", (base, exponent))
             if outer == -1 or (outer.is_integer and (inner == -1 or not inner.is_integer)):
                 return self.power(base.args[0], self.const(inner * outer))
             if _even(inner):
@@ -204,6 +208,8 @@ class Graph:
         inner, rest = coefficient(base)
         if exponent.number is not None and exponent.number.is_integer and inner != 1 and rest is not None:
             return self.mul(self.const(inner**exponent.number), self.power(rest, exponent))
+        if exponent.is_number(HALF) and inner.is_positive and inner != 1 and rest is not None:
+            return self.mul(self.const(sympy.sqrt(inner)), self.power(rest, exponent))
         return self._intern("pow", (base, exponent))
 
     # Selection and everything else
@@ -262,6 +268,10 @@ _ARITHMETIC: dict[str, Callable[..., Node]] = {
 
 def _even(value: Expr) -> bool:
     return bool(value.is_integer and (value / 2).is_integer)
+
+
+def _is_half(value: Expr) -> bool:
+    return bool(value.is_Rational and value.q == 2)
 
 
 def coefficient(node: Node) -> tuple[Expr, Node | None]:

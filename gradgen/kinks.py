@@ -116,9 +116,6 @@ def _points(comparison: _Comparison, tensors: Sequence[str], value: Node) -> Ite
     randoms = random.Random(0)
     for attempt in range(2 * _SAMPLES):
         point: Point = {name: mpf(randoms.uniform(0.4, 2.1)) * randoms.choice([1, -1]) for name in sorted(set(names))}
-        point |= {
-            name: abs(point[name]) for name in point if name not in tensors
-        }  # hyper-parameters are mostly positive
         point |= {name: bool(attempt % 2) for name in flags}
         for name in across:
             root = _root(comparison, point, name)

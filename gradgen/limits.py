@@ -28,8 +28,9 @@ class _Fact:
         nan: those of them whose NaN surely shows in it.
         vanishes: it tends to 0 exponentially on some side, or is 0 there.
         explodes: it grows exponentially on some side.
-        grows: it grows as a power.
+        grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
+        finite: it has no pole at a finite input.
     """
 
     tensors: frozenset[str] = frozenset()
@@ -38,6 +39,7 @@ class _Fact:
     explodes: bool = False
     grows: bool = False
     powerlike: bool = True
+    finite: bool = True
 
 
 class _Facts:
@@ -58,15 +60,27 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         name = frozenset({str(node.value)} - node.graph.hyper)
         return _Fact(tensors=name, nan=name, grows=bool(name))
     growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
-    powerlike = "bounded" in growth or ("explodes" not in growth and all(arg.powerlike for arg in args))
+    explodes = _explodes(node, args, growth)
+    negative = node.op == "pow" and not (node.args[1].number is not None and node.args[1].number.is_positive)
+    finite = node.op not in _WITH_POLES and not negative and all(arg.finite for arg in args)
+    powerlike = "bounded" in growth or (
+        "explodes" not in growth and not explodes and all(arg.powerlike for arg in args)
+    )
     return _Fact(
         tensors=frozenset().union(*(arg.tensors for arg in args)),
         nan=_nan(node, args),
         vanishes=_vanishes(node, args, growth),
-        explodes=_explodes(node, args, growth),
-        grows=powerlike and _grows(node, args),
+        explodes=explodes,
+        grows=powerlike and finite and _grows(node, args),
+        finite=finite,
         powerlike=powerlike and (node.op != "pow" or node.args[1].number is not None),
     )
+
+
+_WITH_POLES = frozenset(
+    {"log", "log1p", "log2", "log10", "tan", "atanh", "csch", "acsch", "asech", "gamma", "loggamma", "digamma"}
+    | {"polygamma", "bessel_y", "erfinv"}
+)
 
 
 def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
@@ -86,8 +100,11 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
 
 
 def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
-    if node.op in ("add", "mul"):
-        return any(arg.explodes for arg in args) and not (node.op == "mul" and any(arg.vanishes for arg in args))
+    if node.op in ("add", "mul", "where", "maximum", "minimum", "damp"):
+        return any(arg.explodes for arg in args)
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is not None and (args[0].explodes if exponent.is_positive else args[0].vanishes)
     return "explodes" in growth and args[0].grows
 
 
@@ -128,11 +145,10 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
     if len(found) > _LONGEST:
         return None
     found = [(new[base], exponent) for base, exponent in found]
-    vanishing = [factor for factor in found if facts(factor[0] ** factor[1]).vanishes]
-    along = frozenset().union(*(facts(base).tensors for base, _ in vanishing))
-    growing = [f for f in found if f not in vanishing and facts(f[0] ** f[1]).grows and facts(f[0]).tensors <= along]
-    if not vanishing or not growing:
+    growing = [factor for factor in found if _vanishing_beside(factor, found, facts)]
+    if not growing:
         return None
+    vanishing = [v for v in found if any(v in _vanishing_beside(factor, found, facts) for factor in growing)]
     rest = [factor for factor in found if factor not in vanishing and factor not in growing]
     shown = [part for factor in vanishing for part in _shown(factor)]
     graph = node.graph
@@ -148,6 +164,21 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
         elif not product:
             rest.append((base, exponent))
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> list[Factor]:
+    """The factors that vanish where this one grows; none if another one explodes, for then it may win."""
+    fact = facts(factor[0] ** factor[1])
+    if not fact.grows or fact.vanishes:
+        return []
+    beside = {other: facts(other[0] ** other[1]) for other in found}
+    related = [other for other in found if beside[other].tensors & fact.tensors]
+    vanishing = [other for other in related if beside[other].vanishes]
+    if not any(fact.tensors <= beside[other].tensors for other in vanishing):
+        return []
+    if not all(beside[other].powerlike for other in related if other not in vanishing):
+        return []
+    return vanishing if len(vanishing) == 1 or not any(beside[other].explodes for other in vanishing) else []
 
 
 def _shown(factor: Factor) -> list[Factor]:

@@ -240,7 +240,8 @@ class _Planner:
         by_saved: list[list[tuple[list[str], Node]]] = [[] for _ in wrt]
         for v, row in zip(incoming, derivatives, strict=True):
             for g, derivative in zip(grads, row, strict=True):
-                for terms, second in zip(by_saved, rewrite(gradient(derivative, nodes)), strict=True):
+                seconds = smooth(derivative, gradient(derivative, nodes), [s.name for s in wrt])
+                for terms, second in zip(by_saved, rewrite(seconds), strict=True):
                     terms.append(([v, g], second))
         targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
         targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]

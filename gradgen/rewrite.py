@@ -45,7 +45,7 @@ class _Rewriter:
     def settle(self, node: Node) -> Node:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
-            new = _folded(node)
+            new = _folded(node) or _collected(node)
             view = _View(node)
             for rule in _rules_for(node.op, self.when):
                 new = new or _apply(rule, view)
@@ -61,6 +61,18 @@ def _folded(node: Node) -> Node | None:
     if function is None or not node.args or any(arg.number is None for arg in node.args):
         return None
     return node.graph.const(function(*(arg.number for arg in node.args)))
+
+
+def _collected(node: Node) -> Node | None:
+    """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits."""
+    found = terms(node, most=_LONGEST) if node.op == "add" else []
+    if len({item for _, item in found}) == len(found) or len(found) > _LONGEST:
+        return None
+    numbers: dict[Node | None, Expr] = {}
+    for number, item in found:
+        numbers[item] = numbers.get(item, sympy.S.Zero) + number
+    left = [(number, item) for item, number in numbers.items() if number != 0]
+    return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
 
 
 class _Pattern:

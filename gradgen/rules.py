@@ -55,6 +55,10 @@ RULES: tuple[Rule, ...] = (
     Rule("expm1(u)*sigmoid(-u)", "tanh(u/2)", "a quotient of exponentials: infinity over infinity in the tail"),
     Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
     Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
+    Rule("exp(u)/expm1(u)", "-1/expm1(-u)", "infinity over infinity in the tail"),
+    Rule("sigmoid(u) - sigmoid(-u)", "tanh(u/2)", "near u = 0 only the difference is left"),
+    Rule("log(cosh(u))", "logaddexp(u, -u) - log(2)", _OVERFLOW),
+    Rule("log(2*cosh(u))", "logaddexp(u, -u)", _OVERFLOW),
     Rule("sinh(u)*sech(u)", "tanh(u)", "infinity over infinity in the tail"),
     Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
     Rule("1/cosh(u)", "sech(u)", "cosh overflows where its reciprocal is still a number"),
@@ -85,7 +89,12 @@ RULES: tuple[Rule, ...] = (
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
-    Rule("sqrt(1 + u**2)", "hypot(1, u)", "the square overflows before the norm does"),
+    Rule(
+        "sqrt(a + b*u**2)",
+        "sqrt(a)*hypot(1, sqrt(b/a)*u)",
+        "the square overflows before the norm does",
+        lambda a, b: _positive(a) and _positive(b),
+    ),
     # Last: sums whose terms are of opposite sign and larger than their result
     Rule(
         "sigmoid(u) + v*logistic_density(u)",

@@ -1,0 +1,124 @@
+"""Formulas that once came out wrong: value, gradient or second derivative at a point, against the exact one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from building import build
+
+# Products in which another factor explodes: the zero must not win.
+PRODUCTS = [
+    ("x*exp(x)/cosh(x)", 1000.0),
+    ("x*exp(x**2)*erfc(x)", 100.0),
+    ("x*exp(-x)*softplus_(x)", -1000.0),
+    ("x*exp(2*x)/(1 + exp(2*x) + exp(x))", 1000.0),
+    ("x*exp(x)/(exp(x) + 2*exp(-x))", 1000.0),
+]
+
+
+@pytest.mark.parametrize(("formula", "x"), PRODUCTS)
+def test_a_vanishing_factor_does_not_win_against_an_exploding_one(formula: str, x: float, tmp_path: Path) -> None:
+    """NaN would be honest; 0 is wrong."""
+    text = f"from gradgen import softplus as softplus_\n@op\ndef f(x):\n    return {formula}\n"
+    module, _ = build(text, tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.f(torch.tensor(x, dtype=torch.float64)).item() != 0
+
+
+VALUES = [
+    ("x/sqrt(1 + x**2)", "float32", 1e30, 1.0),
+    ("sqrt(1 + x**2)**-3*x**3", "float32", 1e10, 1.0),
+    ("log(cosh(x))", "float32", 1000.0, 1000 - math.log(2)),
+    ("log(exp(x) + exp(-x))", "float64", -1000.0, 1000.0),
+    ("acsch(x)", "float32", 1e-40, 92.796555),
+    ("asech(x)", "float32", 1e-40, 92.796555),
+    ("sqrt(x**2 + x**2 + x**2)", "float32", 1e30, 1.7320508e30),
+    ("sqrt(2 + 3*x**2)", "float32", 1e30, 1.7320508e30),
+]
+
+
+@pytest.mark.parametrize(("formula", "dtype", "x", "expected"), VALUES)
+def test_value(formula: str, dtype: str, x: float, expected: float, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.f(torch.tensor(x, dtype=getattr(torch, dtype))).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_three_terms(tmp_path: Path) -> None:
+    text = "@op\ndef f(x, y, z):\n    return sqrt(x**2 + y**2 + z**2), log(exp(x) + exp(y) + exp(z))\n"
+    module, _ = build(text, tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            big, tiny, zero, low = (torch.full((3,), v, requires_grad=True) for v in (1e30, 1e-30, 0.0, -200.0))
+            assert module.f(*big)[0].item() == pytest.approx(3**0.5 * 1e30, rel=1e-6)
+            assert module.f(*low)[1].item() == pytest.approx(-200 + math.log(3), rel=1e-6)
+            (grad,) = torch.autograd.grad(module.f(*tiny)[0], tiny)
+            assert grad.tolist() == pytest.approx([3**-0.5] * 3, rel=1e-6)
+            (grad,) = torch.autograd.grad(module.f(*zero)[0], zero)
+            assert grad.tolist() == [0.0] * 3
+
+
+GRADIENTS = [
+    ("acot(x)", 1e-30, -1.0),
+    ("1/(exp(x) - 1)", 1000.0, 0.0),
+    ("x/(exp(x) - 1)", 1000.0, 0.0),
+    ("x/sqrt(1 + x**2)", 0.0, 1.0),
+    ("log(cosh(x))", 1e-5, 1e-5),
+]
+
+
+@pytest.mark.parametrize(("formula", "x", "expected"), GRADIENTS)
+def test_gradient(formula: str, x: float, expected: float, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        at = torch.tensor(x, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            module.f(at).backward()
+        assert at.grad.item() == pytest.approx(expected, rel=1e-6)
+
+
+SECOND = [
+    ("exp(-Abs(x))*(1 + Abs(x) + x**2/3)", 0.0, -1 / 3),  # Matern 5/2
+    ("exp(-Abs(x))*(1 + Abs(x))", 0.0, -1.0),  # Matern 3/2
+    ("Abs(x) - log(1 + Abs(x))", 0.0, 1.0),
+    ("Max(x, 0)**2 + Min(x, 0)**2", 0.0, 2.0),
+    ("asin(x)", 1e-10, 1e-10),
+    ("atanh(x)", 1e-10, 2e-10),
+    ("x*Abs(x)", 0.5, 2.0),
+]
+
+
+@pytest.mark.parametrize(("formula", "x", "expected"), SECOND)
+def test_second_derivative(formula: str, x: float, expected: float, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        at = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            (slope,) = torch.autograd.grad(module.f(at), at, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope, at)
+        assert curvature.item() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("k", [2.0, -2.0])
+@pytest.mark.parametrize("formula", ["Abs(x*k)*sign(k)*sign(x)", "Max(x, 0) + Min(x, 0)*sign(k)"])
+def test_a_kink_that_is_one_for_some_hyper_parameters_stays_one(formula: str, k: float, tmp_path: Path) -> None:
+    """What is smooth for a positive hyper-parameter alone is left to the conventions, for every one."""
+    module, _ = build(f"@op\ndef f(x, k: float = 1.0):\n    return {formula}\n", tmp_path)
+    x = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    module.f(x, k=k).backward()
+    assert x.grad.item() in (0.0, k)
+
+
+@pytest.mark.parametrize("formula", ["Max(x, 1), x**2", "Max(x*y, 1), y", "Piecewise((x*y**2, x > 0), (0, True)), x"])
+def test_several_outputs_with_branches(formula: str, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x, y):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        inputs = [torch.tensor([1.7, -0.4], dtype=torch.float64, requires_grad=True) for _ in range(2)]
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert torch.autograd.gradcheck(module.f, inputs)
+            assert torch.autograd.gradgradcheck(module.f, inputs)
