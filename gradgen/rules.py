@@ -89,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
+    Rule("u/hypot(u, v)", "unit(u, hypot(u, v))", "the direction of a vector has a limit at infinity and none at 0"),
     Rule(
         "sqrt(a + b*u**2)",
         "sqrt(a)*hypot(1, sqrt(b/a)*u)",

@@ -35,13 +35,13 @@ def damp(v: Tensor, r: Tensor) -> Tensor:
 '''
 
 C["unit"] = """\
-/* a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0. */
-FN real unit(real a, real h) { return h == 0 ? h : a / h; }
+/* a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0, 1 or -1 at infinity. */
+FN real unit(real a, real h) { return h == 0 ? h : isinf(a) && isinf(h) ? copysign(real(1), a) : a / h; }
 """
 TORCH["unit"] = '''\
 def unit(a: Tensor, h: Tensor) -> Tensor:
-    """a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0."""
-    return torch.where(h == 0, h, a / h)
+    """a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0, 1 or -1 at infinity."""
+    return torch.where(h == 0, h, torch.where(a.isinf() & h.isinf(), torch.sgn(a), a / h))
 '''
 
 C["maximum"] = """\

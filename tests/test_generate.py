@@ -150,6 +150,8 @@ def test_any_name_of_an_input_works(name: str, tmp_path: Path) -> None:
         ("x**2*exp(-x**2)", 0.0, 0.0),
         ("x**3/(1 + exp(-x))", 0.0, math.inf),
         ("x*exp(-Abs(x))", 0.0, 0.0),
+        ("sqrt(1 + x**2)", math.inf, math.inf),
+        ("x/sqrt(1 + x**2)", -1.0, 1.0),
     ],
 )
 def test_infinities_give_the_limit(formula: str, low: float, high: float, tmp_path: Path) -> None:
