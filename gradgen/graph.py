@@ -246,17 +246,33 @@ class Graph:
             return nodes[0].args[0]
         if op in ("and", "or"):
             return self._connective(op, nodes)
+        if op in RELATIONS and all(node.number is not None and node.number.is_comparable for node in nodes):
+            return self.true() if _COMPARE[op](*(node.number for node in nodes)) else self._false()
         return self._intern(op, nodes)
 
     def _connective(self, op: str, nodes: tuple[Node, ...]) -> Node:
         a, b = nodes
         if a is b:
             return a
-        if "true" in (a.op, b.op):
-            truth, other = (a, b) if a.op == "true" else (b, a)
-            return other if op == "and" else truth
+        for decided, other in ((a, b), (b, a)):
+            if decided.op == "true":
+                return other if op == "and" else decided
+            if decided is self._false():
+                return decided if op == "and" else other
         return self._intern(op, nodes)
 
+    def _false(self) -> Node:
+        return self._intern("not", (self.true(),))
+
+
+_COMPARE: dict[str, Callable[[Expr, Expr], bool]] = {
+    "gt": lambda a, b: bool(a > b),
+    "ge": lambda a, b: bool(a >= b),
+    "lt": lambda a, b: bool(a < b),
+    "le": lambda a, b: bool(a <= b),
+    "eq": lambda a, b: bool(sympy.Eq(a, b)),
+    "ne": lambda a, b: bool(sympy.Ne(a, b)),
+}
 
 _ARITHMETIC: dict[str, Callable[..., Node]] = {
     "add": Graph.add,

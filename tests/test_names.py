@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def test_outputs_that_share(returned: str, tmp_path: Path) -> None:
 
 CONDITIONS = [
     "p", "Not(p)", "And(p, q)", "Or(Not(p), q)", "Xor(p, x > 0)", "And(Not(p), x > 0)", "Or(p, x > 0)",
+    "And(p, pi > 3)", "Or(2 < 1, x > 0)", "And(Eq(1, 2), x > 0)",
     "And(Or(p, Not(q)), x > 0)", "Not(And(p, x > 0))", "Xor(p, q)", "And(p, k > 1)", "Or(k > 1, x > 0)",
 ]  # fmt: skip
 
@@ -72,6 +74,8 @@ def test_flags_in_conditions(condition: str, tmp_path: Path) -> None:
 
 
 _LOGIC = {
+    "pi": math.pi,
+    "Eq": lambda a, b: a == b,
     "And": lambda *args: all(args),
     "Or": lambda *args: any(args),
     "Not": lambda arg: not arg,
