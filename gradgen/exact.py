@@ -61,11 +61,19 @@ class Exact:
         above, below = ({**point, name: point[name] + step} for step in (width, -width))
         return (self._difference(output, above, wrt[1:]) - self._difference(output, below, wrt[1:])) / (2 * width)
 
+    def intermediates(self, point: Point, output: int = 0) -> list[mpf]:
+        """What is computed on the way to the value of an output, in the order of computation."""
+        with mpmath.workprec(self._bits + 150):
+            return [value for value in self._values(output, _lift(point)).values() if isinstance(value, mpf)]
+
     def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
+        return self._values(output, point)[self._roots[output]]
+
+    def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         values: dict[Node, object] = {}
         for node in self._orders[output]:
             values[node] = _evaluated(node, values, point)
-        return values[self._roots[output]]
+        return values
 
 
 def _lift(point: Point) -> dict[str, mpf]:

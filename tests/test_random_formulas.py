@@ -76,6 +76,8 @@ def agrees(exact: Exact, point: dict[str, float], wrt: list[str], computed: floa
         near = exact.derivative(beside, wrt) if wrt else exact.value(beside)
     except ArithmeticError:
         return False
+    if any(not 1e-250 < abs(value) < 1e250 for value in exact.intermediates(point) if value != 0):
+        return False  # what overflows on the way is for the rules; here it is whether the formula is the right one
     if not mpmath.isfinite(expected) or not mpmath.isfinite(near) or not 1e-100 < abs(expected) < 1e100:
         return False
     if abs(near - expected) > 1e-6 * abs(expected):  # a kink, a pole, or a cancellation by design
@@ -99,7 +101,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
