@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import mpmath
-import sympy
 from mpmath import mpf
 
+from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
-from gradgen.primitives import PRIMITIVES
 from gradgen.share import share
 
 _AGREE = 80  # bits that two evaluations must agree in; a double has 53
@@ -72,32 +71,12 @@ class Exact:
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         values: dict[Node, object] = {}
         for node in self._orders[output]:
-            values[node] = _evaluated(node, values, point)
+            values[node] = evaluated(node, [values[arg] for arg in node.args], point)
         return values
 
 
 def _lift(point: Point) -> dict[str, mpf]:
     return {name: mpf(value) if isinstance(value, float | int) else value for name, value in point.items()}
-
-
-def _evaluated(node: Node, values: Mapping[Node, object], point: Mapping[str, mpf]) -> object:
-    if node.op in ("input", "flag"):
-        return point[str(node.value)]
-    if node.op == "true":
-        return True
-    if node.number is not None:
-        return (
-            mpmath.nan
-            if node.number is sympy.nan
-            else mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
-        )
-    args = [values[arg] for arg in node.args]
-    if node.op == "where":  # the branch that is not taken may be anything
-        return args[1] if args[0] else args[2]
-    try:
-        return PRIMITIVES[node.op].mpmath(*args)
-    except (ZeroDivisionError, ValueError):
-        return mpmath.nan
 
 
 def _settled(evaluate: Callable[[], mpf], precision: int) -> mpf:

@@ -8,7 +8,7 @@ A difference is a sum with a factor of -1, a quotient a product with a power of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -329,6 +329,22 @@ def topological(roots: Iterable[Node], stop: Collection[Node] = ()) -> list[Node
                 done[node] = None
                 stack.pop()
     return list(done)
+
+
+def rebuilt(node: Node, new: Mapping[Node, Node]) -> Node:
+    """The node with each of its operands replaced by what it became."""
+    args = [new[arg] for arg in node.args]
+    same = all(a is b for a, b in zip(args, node.args, strict=True))
+    return node if same else node.graph.apply(node.op, *args)
+
+
+def substitute(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
+    """The roots with the nodes of `new` replaced."""
+    done = dict(new)
+    for node in topological(roots, stop=new.keys()):
+        if node not in done:
+            done[node] = rebuilt(node, done)
+    return [done[root] for root in roots]
 
 
 def inputs_of(roots: Iterable[Node]) -> list[str]:

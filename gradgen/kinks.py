@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import mpmath
-import sympy
 from mpmath import mpf
 
-from gradgen.graph import Graph, Node, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.evaluate import evaluated
+from gradgen.graph import RELATIONS, Graph, Node, substitute, topological
 
 _DIGITS = 120
 _EQUAL = mpf(10) ** -60  # closer than this, two numbers count as equal
@@ -89,11 +88,7 @@ def _decided(derivatives: list[Node], point: Point, name: str) -> list[Node]:
         if abs(left - right) < _EQUAL:
             above = [_values([side], beside)[0] for side in (comparison.left, comparison.right)]
             new[comparison.node] = _with_equality(comparison, above[0] > above[1])
-    done = dict(new)
-    for node in topological(derivatives, stop=new.keys()):
-        if node not in done:
-            done[node] = node.graph.apply(node.op, *(done[arg] for arg in node.args)) if node.args else node
-    return [done[node] for node in derivatives]
+    return substitute(derivatives, new)
 
 
 def _with_equality(comparison: _Comparison, greater: bool) -> Node:
@@ -156,20 +151,8 @@ def _values(roots: Sequence[Node], point: Mapping[str, mpf]) -> list[mpf]:
 
 
 def _value(node: Node, args: list[object], point: Mapping[str, mpf]) -> object:
-    if node.op in ("input", "flag"):
-        return point[str(node.value)]
-    if node.op == "true":
-        return True
-    if node.number is not None:
-        return mpmath.nan if node.number is sympy.nan else node.number.evalf(_DIGITS)._to_mpmath(mpmath.mp.prec)
-    if node.op == "where":
-        return args[1] if args[0] else args[2]
-    if node.op in ("gt", "ge", "lt", "le", "eq", "ne", "sign"):
-        args = [*args, mpf(0)][:2]
-        if abs(args[0] - args[1]) < _EQUAL:  # type: ignore[operator]
-            args = [args[1], args[1]] if node.op != "sign" else [mpf(0), mpf(0)]
-        args = args if node.op != "sign" else args[:1]
-    try:
-        return PRIMITIVES[node.op].mpmath(*args)
-    except (ZeroDivisionError, ValueError):
-        return mpmath.nan
+    if node.op == "sign" and abs(args[0]) < _EQUAL:  # type: ignore[arg-type]
+        args = [mpf(0)]
+    elif node.op in RELATIONS and abs(args[0] - args[1]) < _EQUAL:  # type: ignore[operator]
+        args = [args[1], args[1]]
+    return evaluated(node, args, point)

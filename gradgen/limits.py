@@ -8,7 +8,7 @@ from functools import reduce
 
 import sympy
 
-from gradgen.graph import Graph, Node, topological
+from gradgen.graph import Graph, Node, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import Factor, factors, rewrite
 
@@ -135,7 +135,7 @@ def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     new: dict[Node, Node] = {}
     for node in topological(roots):
         damped = _damped(node, new, facts) if node.op == "mul" else None
-        new[node] = damped or _rebuilt(node, new)
+        new[node] = damped or rebuilt(node, new)
     return [new[root] for root in roots]
 
 
@@ -194,19 +194,13 @@ def _product(graph: Graph, found: Iterable[Factor]) -> Node:
     return reduce(graph.mul, (base**exponent for base, exponent in found), graph.const(1))
 
 
-def _rebuilt(node: Node, new: dict[Node, Node]) -> Node:
-    args = [new[arg] for arg in node.args]
-    same = all(a is b for a, b in zip(args, node.args, strict=True))
-    return node if same else node.graph.apply(node.op, *args)
-
-
 # A comparison with NaN is false, and the branch it falls to may not see the NaN.
 
 
 def _propagate_nan(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     new: dict[Node, Node] = {}
     for node in topological(roots):
-        changed = _rebuilt(node, new)
+        changed = rebuilt(node, new)
         new[node] = _guarded(changed, facts) if changed.op == "where" else changed
     return [new[root] for root in roots]
 

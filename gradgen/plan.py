@@ -12,7 +12,7 @@ from functools import reduce
 from sympy import Expr
 
 from gradgen.differentiate import gradient
-from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, topological
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.kinks import smooth
 from gradgen.language import Parameter
 from gradgen.limits import limits
@@ -124,7 +124,7 @@ class _Planner:
         convert = share(self.formula, self.graph)
         raw = [convert(e) for e in self.formula.outputs]
         known = set(topological(raw))
-        hints = [(name, convert(e)) for name, e in self.formula.names if self.is_hint(e)]
+        hints = [(name, convert(e)) for name, e in self.formula.names if e.args]
         hints = [(name, node) for name, node in hints if node in known]
         sound = rewrite([*raw, *(node for _, node in hints)])
         self.values, named = sound[: len(raw)], sound[len(raw) :]
@@ -134,10 +134,6 @@ class _Planner:
         self.own = {
             name: rewrite([convert(e) for e in derivatives]) for name, derivatives in self.formula.derivatives.items()
         }
-
-    def is_hint(self, expression: Expr) -> bool:
-        """Whether a local variable names a part of this formula, not a leftover that gradgen may not even know."""
-        return bool(expression.args)
 
     def operation(self) -> Operation:
         outputs = self.output_names()
@@ -200,7 +196,7 @@ class _Planner:
             if value.args
         }
         flat = [node for row in derivatives for node in row]
-        cut = _substitute(flat, stand_ins)
+        cut = substitute(flat, stand_ins)
         by_inputs, by_outputs = self.tensors_of(flat), self.tensors_of(cut)
         outputs_only = all(name.startswith("saved ") for name in by_outputs)
         if len(by_outputs) < len(by_inputs) or (outputs_only and len(by_outputs) == len(by_inputs)):
@@ -214,7 +210,7 @@ class _Planner:
             plain = name.removeprefix("saved ")
             saved.append(Saved(plain, plain, name != plain, where))
         renamed = {self.graph.input(f"saved {s.source}"): self.graph.input(s.name) for s in saved if s.is_output}
-        nodes = iter(_substitute(flat, renamed))
+        nodes = iter(substitute(flat, renamed))
         return tuple(saved), [[next(nodes) for _ in row] for row in derivatives]
 
     def tensors_of(self, nodes: Iterable[Node]) -> list[str]:
@@ -297,16 +293,6 @@ class _Planner:
 def _weighted(derivative: Node, weights: list[Node]) -> Node:
     """weights * derivative; the derivative is complete before an incoming gradient may overflow with a part of it."""
     return reduce(lambda total, weight: weight.graph.mul(weight, total), reversed(weights), derivative)
-
-
-def _substitute(roots: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
-    done = dict(new)
-    for node in topological(roots, stop=new.keys()):
-        if node not in done:
-            args = [done[arg] for arg in node.args]
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            done[node] = node if same else node.graph.apply(node.op, *args)
-    return [done[root] for root in roots]
 
 
 # Which intermediate results get names

@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, topological
+from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rules import RULES, Rule
 
@@ -37,9 +37,7 @@ class _Rewriter:
     def node(self, root: Node) -> Node:
         for node in topological([root], stop=self.done.keys()):
             if node not in self.done:
-                args = [self.done[arg] for arg in node.args]
-                same = all(a is b for a, b in zip(args, node.args, strict=True))
-                self.done[node] = self.settle(node if same else node.graph.apply(node.op, *args))
+                self.done[node] = self.settle(rebuilt(node, self.done))
         return self.done[root]
 
     def settle(self, node: Node) -> Node:

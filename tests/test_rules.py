@@ -9,6 +9,7 @@ import mpmath
 import pytest
 from mpmath import mpf
 
+from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, rewrite
@@ -19,12 +20,7 @@ def evaluate(root: Node, point: dict[str, mpf]) -> mpf:
     """The exact value of a graph."""
     values: dict[Node, mpf] = {}
     for node in topological([root]):
-        if node.op == "input":
-            values[node] = point[str(node.value)]
-        elif node.op == "const":
-            values[node] = mpf(node.number.evalf(mpmath.mp.dps)._to_mpmath(mpmath.mp.prec))
-        else:
-            values[node] = PRIMITIVES[node.op].mpmath(*(values[arg] for arg in node.args))
+        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
     return values[root]
 
 

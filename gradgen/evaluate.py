@@ -1,0 +1,36 @@
+"""The value of one node in mpmath's working precision, from the values of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import mpmath
+import sympy
+from mpmath import mpf
+
+from gradgen.graph import Node
+from gradgen.primitives import PRIMITIVES
+
+
+def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> object:
+    """A number, or for a condition a bool; NaN where the node is not real.
+
+    Args:
+        node: what to evaluate.
+        args: the values of its operands.
+        point: the values of the inputs, by name.
+    """
+    if node.op in ("input", "flag"):
+        return point[str(node.value)]
+    if node.op == "true":
+        return True
+    if node.number is not None:
+        if node.number is sympy.nan:
+            return mpmath.nan
+        return mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
+    if node.op == "where":  # the branch that is not taken may be anything
+        return args[1] if args[0] else args[2]
+    try:
+        return PRIMITIVES[node.op].mpmath(*args)
+    except (ZeroDivisionError, ValueError):
+        return mpmath.nan
