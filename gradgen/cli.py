@@ -32,6 +32,7 @@ class Exit(IntEnum):
 
     FINE = 0
     DRIFT = 1
+    UNSOUND = 1
     MISTAKE = 2
     BUG = 70  # EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130  # what a shell reports for a process that Ctrl-C ended
@@ -166,6 +167,87 @@ def check_command(survey: build.Survey, jobs: int | None) -> Exit:
         drifted += 1
     _summarise(drifted=drifted, fresh=fresh, failed=failed)
     return max(code, Exit.DRIFT) if drifted else code
+
+
+@main.command("explain", cls=Command, context_settings=_SETTINGS)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("op", required=False)
+@click.option("--second", is_flag=True, help="Include the double backward.")
+@click.option("--latex", is_flag=True, help="Print the formula and its derivatives as LaTeX (amsmath), nothing else.")
+def explain_command(file: Path, op: str | None, second: bool, latex: bool) -> Exit:
+    """Show what is made of a formula, and why.
+
+    For OP, or for every op of the spec file FILE: the rules that were applied, the derivatives, what is kept for
+    backward, and the operations and the bytes that an element takes.
+    """
+    from rich.console import Console
+
+    from gradgen.explain import explain
+
+    console = Console(highlight=False)
+    for i, explanation in enumerate(explain(file, op)):
+        if i:
+            click.echo()
+        if latex:
+            click.echo(explanation.latex(second))
+        else:
+            for line, style in explanation.lines(second):
+                console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
+    return Exit.FINE
+
+
+@main.command("verify", cls=Command, context_settings=_SETTINGS)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILES or FOLDERS]")
+@click.option(
+    "--templates",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of templates in place of those that come with gradgen.",
+)
+@click.option(
+    "--bar",
+    type=click.FloatRange(min=0),
+    default=4.0,
+    show_default=True,
+    metavar="ULPS",
+    help="The largest error that passes.",
+)
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    metavar="N",
+    show_default="what is quick",
+    help="How many points of each kind to look at for each type; the ends of float64 among them, which takes a while.",
+)
+@click.option("--exhaustive", is_flag=True, help="Go through every float16, bfloat16 and float32 input as well.")
+@click.option(
+    "--stride",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --exhaustive: of the float32 inputs every Nth.",
+)
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the table into this Markdown file.",
+)
+def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
+    """Measure how exact the operations are.
+
+    FILES are spec files, FOLDERS hold them; by default it is the folder formulas/. Each op is built anew, into a folder
+    of its own, and value, gradients and second derivatives are compared with the exact results of the formula: on
+    every path that can be had here, for every type. The exit code is 1 if an error is over the bar or a result is bad,
+    that is, NaN or infinite where it should be a number, or the reverse.
+
+    --exhaustive compares the C kernels with those for float64 at every input there is, which takes minutes for each op
+    of one input; of several inputs, at ten million tuples.
+    """
+    from gradgen.verify import Settings, verify
+
+    return Exit.FINE if verify(Settings(paths or (Path("formulas"),), **options)) else Exit.UNSOUND
 
 
 def _tracked(results: Iterator[build.Result], total: int) -> Generator[build.Result, None, None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import mpmath
 import sympy
 from mpmath import mpf
+from sympy import Expr
 
 from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
@@ -27,10 +29,15 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> o
     if node.number is not None:
         if node.number is sympy.nan:
             return mpmath.nan
-        return mpf(sympy.N(node.number, mpmath.mp.dps + 5)._to_mpmath(mpmath.mp.prec))
+        return _number(node.number, mpmath.mp.prec)
     if node.op == "where":  # the branch that is not taken may be anything
         return args[1] if args[0] else args[2]
     try:
         return PRIMITIVES[node.op].mpmath(*args)
-    except (ZeroDivisionError, ValueError):
+    except (ZeroDivisionError, ValueError, OverflowError, mpmath.NoConvergence):
         return mpmath.nan
+
+
+@cache
+def _number(number: Expr, precision: int) -> mpf:
+    return mpf(sympy.N(number, mpmath.mp.dps + 5)._to_mpmath(precision))

@@ -299,6 +299,20 @@ def coefficient(node: Node) -> tuple[Expr, Node | None]:
     return ONE, node
 
 
+def known_sign(node: Node) -> int:
+    """1 for what is nowhere negative, -1 for what is nowhere positive, 0 for what may be either."""
+    number, rest = coefficient(node)
+    if rest is None:
+        return int(sympy.sign(number)) if number.is_comparable else 0
+    even = rest.op == "pow" and rest.args[1].number is not None and bool((rest.args[1].number / 2).is_integer)
+    if even or rest.op == "abs":
+        return int(sympy.sign(number))
+    if rest.op == "add":
+        signs = {known_sign(arg) for arg in rest.args}
+        return int(sympy.sign(number)) * signs.pop() if len(signs) == 1 else 0
+    return 0
+
+
 def has_zero_branch(node: Node) -> bool:
     """Whether the node is a selection one of whose branches is the constant 0."""
     return node.op == "where" and any(arg.is_number(0) or has_zero_branch(arg) for arg in node.args[1:])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import sympy
 
-from gradgen.graph import Graph, Node, rebuilt, topological
+from gradgen.graph import Graph, Node, known_sign, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import Factor, factors, rewrite
 
@@ -60,6 +60,8 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         name = frozenset({str(node.value)} - node.graph.hyper)
         return _Fact(tensors=name, nan=name, grows=bool(name))
     growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
+    if node.op == "exp" and known_sign(node.args[0]) < 0:
+        growth = frozenset({"vanishes", "bounded"})
     explodes = _explodes(node, args, growth)
     negative = node.op == "pow" and not (node.args[1].number is not None and node.args[1].number.is_positive)
     finite = node.op not in _WITH_POLES and not negative and all(arg.finite for arg in args)
@@ -133,14 +135,30 @@ _LONGEST = 16  # factors of a product that are looked at together, through share
 
 def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     new: dict[Node, Node] = {}
-    for node in topological(roots):
-        damped = _damped(node, new, facts) if node.op == "mul" else None
+    order = topological(roots)
+    added = _added_to_more(order, roots, facts)
+    for node in order:
+        damped = _damped(node, new, facts, node in added) if node.op == "mul" else None
         new[node] = damped or rebuilt(node, new)
     return [new[root] for root in roots]
 
 
-def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
-    """A product with its growing factors bound to the vanishing ones; None if it has not both."""
+def _added_to_more(order: Sequence[Node], roots: Sequence[Node], facts: _Facts) -> set[Node]:
+    """Products that are only read in sums with something that does not vanish, so that their last digits are lost."""
+    alone = set(roots)
+    for node in order:
+        if node.op != "add":
+            alone.update(node.args)
+        else:
+            alone.update(arg for arg, other in (node.args, node.args[::-1]) if facts(other).vanishes)
+    return {node for node in order if node.op == "mul" and node not in alone}
+
+
+def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> Node | None:
+    """A product with its growing factors bound to the vanishing ones; None if it has not both.
+
+    Where it is but `added` to more, the digits of what vanishes do not matter.
+    """
     number, found = factors(node)
     if len(found) > _LONGEST:
         return None
@@ -150,9 +168,13 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts) -> Node | None:
         return None
     vanishing = [v for v in found if any(v in _vanishing_beside(factor, found, facts) for factor in growing)]
     rest = [factor for factor in found if factor not in vanishing and factor not in growing]
-    shown = [part for factor in vanishing for part in _shown(factor)]
     graph = node.graph
     bound = _product(graph, growing)
+    if added:
+        return graph.const(number) * graph.mul(
+            _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
+        )
+    shown = [part for factor in vanishing for part in _shown(factor)]
     if abs(number) < 1:  # before the product may overflow
         number, bound = sympy.Integer(1), graph.const(number) * bound
     for base, exponent in shown:
@@ -186,8 +208,13 @@ def _shown(factor: Factor) -> list[Factor]:
     base, exponent = factor
     if PRIMITIVES[base.op].product:
         return [factor]
-    _, found = factors(rewrite([base], when="vanishing")[0])
+    _, found = factors(_vanishing_form(base))
     return [(inner, exponent * power) for inner, power in found]
+
+
+@lru_cache(maxsize=1024)
+def _vanishing_form(base: Node) -> Node:
+    return rewrite([base], when="vanishing")[0]
 
 
 def _product(graph: Graph, found: Iterable[Factor]) -> Node:

@@ -73,6 +73,8 @@ class Namer:
         words = [names.get(arg) for arg in node.args]
         described = _power_name(node, names) if node.op == "pow" else None
         op = "product" if node.op.startswith("mul_") else _SHORT.get(node.op, node.op)
+        if described is None and node.op == "mul" and node.args[0].is_number(-1):
+            described = _argument_name(node, names)
         if described is None and node.op == "mul" and all(words) and not any("_" in str(word) for word in words):
             described = "_".join(map(str, words))
         if described is None and node.op not in _NOUNS and len(words) == 1:
@@ -99,9 +101,9 @@ def _valid(name: str) -> str:
 def _argument_name(node: Node, names: dict[Node, str]) -> str | None:
     if node in names:
         return names[node]
-    if node.op == "mul" and node.args[0].is_number(-1) and node.args[1] in names:
-        return f"neg_{names[node.args[1]]}"
-    return None
+    prefix = "neg" if node.op == "mul" and node.args[0].is_number(-1) else "abs" if node.op == "abs" else ""
+    inner = _argument_name(node.args[-1], names) if prefix else None
+    return f"{prefix}_{inner}" if inner else None
 
 
 def _power_name(node: Node, names: dict[Node, str]) -> str | None:

@@ -11,12 +11,14 @@ from functools import reduce
 
 from sympy import Expr
 
+from gradgen.choose import Choice
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.kinks import smooth
 from gradgen.language import Parameter
 from gradgen.limits import limits
 from gradgen.load import Formula
+from gradgen.measure import Worst
 from gradgen.names import Namer
 from gradgen.rewrite import rewrite
 from gradgen.share import share
@@ -50,6 +52,7 @@ class Kernel:
         results: name and node of each result.
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
+        wide: the types that are computed in float64.
     """
 
     tensors: tuple[str, ...]
@@ -58,6 +61,24 @@ class Kernel:
     results: tuple[tuple[str, Node], ...]
     statements: tuple[Statement, ...]
     names: dict[Node, str]
+    wide: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ResultError:
+    """The modelled worst errors of a result.
+
+    Attributes:
+        name: the result's name.
+        single: of float32.
+        double: of float64.
+        wide: whether float32 is computed in float64.
+    """
+
+    name: str
+    single: Worst
+    double: Worst
+    wide: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +121,8 @@ class Operation:
     forward: Kernel
     backward: Kernel | None
     double_backward: Kernel | None
-    double_outputs: tuple[str, ...] = ()
+    double_outputs: tuple[str, ...]
+    errors: tuple[ResultError, ...]
 
 
 def plan(formula: Formula) -> Operation:
@@ -117,6 +139,7 @@ class _Planner:
     formula: Formula
     graph: Graph = field(init=False)
     namer: Namer = field(init=False)
+    choice: Choice = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph = Graph(p.name for p in self.formula.scalars)
@@ -137,22 +160,31 @@ class _Planner:
 
     def operation(self) -> Operation:
         outputs = self.output_names()
-        forward = self.kernel(self.values, outputs, list(self.inputs), [])
-        if not self.differentiable:
-            return Operation(self.formula, outputs, (), (), (), forward, None, None)
         derivatives = self.derivatives()
-        saved, derivatives = self.choose_saved(derivatives, outputs)
+        saved, from_saved = self.choose_saved(derivatives, outputs)
+        seconds = self.seconds(from_saved, saved)
+        flat = [node for row in derivatives for node in row]
+        second = [node for by_saved in seconds for row in by_saved for node in row]
+        if any(s.is_output for s in saved):  # they are functions of the outputs, not of the inputs
+            second = []
+        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper())
+        forms = [self.choice.form(value) for value in self.values]
+        forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.wide(self.values))
+        errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
+        if not self.differentiable:
+            return Operation(self.formula, outputs, (), (), (), forward, None, None, (), tuple(errors))
         grads = (
             tuple(self.namer.fresh(f"grad_{name}") for name in outputs)
             if len(outputs) > 1
             else (self.namer.fresh("grad"),)
         )
         saved_names = [s.name for s in saved]
-        terms = [[([g], d) for g, d in zip(grads, row, strict=True)] for row in derivatives]
+        terms = [[([g], d) for g, d in zip(grads, row, strict=True)] for row in from_saved]
         optional = list(grads) if len(grads) > 1 else []
         results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
-        backward = self.sums(terms, results, [*grads, *saved_names], optional)
-        double, of = self.double_backward(derivatives, grads, saved, results)
+        backward = self.sums(terms, results, [*grads, *saved_names], optional, self.choice.wide(flat))
+        errors += [self.error(name, row, backward) for name, row in zip(results, derivatives, strict=True)]
+        double, of = self.double_backward(from_saved, seconds, grads, saved, results)
         return Operation(
             self.formula,
             outputs,
@@ -163,7 +195,20 @@ class _Planner:
             backward,
             double,
             of,
+            tuple(errors),
         )
+
+    def hyper(self) -> dict[str, float | bool]:
+        """The values of hyper-parameters at which errors are modelled."""
+        plain = {"float": 1.0, "int": 1, "bool": True}
+        return {p.name: plain[p.kind] if p.default is None else p.default for p in self.formula.scalars}
+
+    def error(self, result: str, nodes: Sequence[Node], kernel: Kernel) -> ResultError:
+        """The modelled errors of a result that is a sum of these nodes, each times an incoming gradient."""
+        wide = "float32" in kernel.wide
+        found = [self.choice.quality(node) for node in nodes]
+        single = max(quality.wide if wide else quality.single for quality in found)
+        return ResultError(result, single, max(quality.double for quality in found), wide)
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""
@@ -219,8 +264,22 @@ class _Planner:
     def is_flag(self, name: str) -> bool:
         return any(p.name == name and p.kind == "bool" for p in self.formula.scalars)
 
+    def seconds(self, derivatives: list[list[Node]], saved: tuple[Saved, ...]) -> list[list[list[Node]]]:
+        """The derivative of each derivative by each saved tensor that depends on a differentiable input."""
+        wrt = self.varying(saved)
+        nodes = [self.graph.input(s.name) for s in wrt]
+        return [[rewrite(smooth(d, gradient(d, nodes), [s.name for s in wrt])) for d in row] for row in derivatives]
+
+    def varying(self, saved: tuple[Saved, ...]) -> list[Saved]:
+        return [s for s in saved if s.is_output or s.source in self.differentiable]
+
     def double_backward(
-        self, derivatives: list[list[Node]], grads: tuple[str, ...], saved: tuple[Saved, ...], results: list[str]
+        self,
+        derivatives: list[list[Node]],
+        seconds: list[list[list[Node]]],
+        grads: tuple[str, ...],
+        saved: tuple[Saved, ...],
+        results: list[str],
     ) -> tuple[Kernel | None, tuple[str, ...]]:
         """The backward of the backward, which maps (grads, saved) to the gradients.
 
@@ -228,17 +287,15 @@ class _Planner:
         saved, except those that are zero.
         """
         incoming = tuple(self.namer.fresh(f"grad_{name}") for name in results)
-        wrt = [s for s in saved if s.is_output or s.source in self.differentiable]
-        nodes = [self.graph.input(s.name) for s in wrt]
+        wrt = self.varying(saved)
         by_grad: list[list[tuple[list[str], Node]]] = [
             [([v], row[i]) for v, row in zip(incoming, derivatives, strict=True)] for i in range(len(grads))
         ]
         by_saved: list[list[tuple[list[str], Node]]] = [[] for _ in wrt]
-        for v, row in zip(incoming, derivatives, strict=True):
-            for g, derivative in zip(grads, row, strict=True):
-                seconds = smooth(derivative, gradient(derivative, nodes), [s.name for s in wrt])
-                for terms, second in zip(by_saved, rewrite(seconds), strict=True):
-                    terms.append(([v, g], second))
+        for v, row in zip(incoming, seconds, strict=True):
+            for g, second in zip(grads, row, strict=True):
+                for terms, derivative in zip(by_saved, second, strict=True):
+                    terms.append(([v, g], derivative))
         targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
         targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]
         if not targets:
@@ -246,13 +303,19 @@ class _Planner:
         optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
-        kernel = self.sums([terms for _, terms in targets], names, tensors, optional)
+        nodes = [node for _, terms in targets for _, node in terms]
+        kernel = self.sums([terms for _, terms in targets], names, tensors, optional, self.choice.wide(nodes))
         return kernel, tuple(name for name, _ in targets)
 
     # Kernels
 
     def sums(
-        self, rows: list[list[tuple[list[str], Node]]], results: Sequence[str], tensors: list[str], optional: list[str]
+        self,
+        rows: list[list[tuple[list[str], Node]]],
+        results: Sequence[str],
+        tensors: list[str],
+        optional: list[str],
+        wide: tuple[str, ...],
     ) -> Kernel:
         """A kernel whose results are sums of derivatives, each weighted by incoming gradients that may be missing."""
         graph = self.graph
@@ -260,16 +323,23 @@ class _Planner:
         for row in rows:
             total = graph.const(0)
             for weights, derivative in row:
-                term = _weighted(derivative, [graph.input(w) for w in weights])
+                term = _weighted(self.choice.form(derivative), [graph.input(w) for w in weights])
                 conditions = [graph.given(self.namer.local(w)) for w in weights if w in optional]
                 if conditions and not derivative.is_number(0):
                     term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
                 total = graph.add(total, term)
             values.append(total)
-        return self.kernel(values, results, tensors, optional)
+        return self.kernel(values, results, tensors, optional, wide)
 
-    def kernel(self, values: Sequence[Node], results: Sequence[str], tensors: list[str], optional: list[str]) -> Kernel:
-        roots = limits(rewrite(values, when="last"))
+    def kernel(
+        self,
+        values: Sequence[Node],
+        results: Sequence[str],
+        tensors: list[str],
+        optional: list[str],
+        wide: tuple[str, ...],
+    ) -> Kernel:
+        roots = limits(values)
         used = set(inputs_of(roots))
         scalars = tuple(p for p in self.formula.scalars if p.name in used)
         namer = self.namer.copy()
@@ -287,6 +357,7 @@ class _Planner:
             tuple(zip(result_names, roots, strict=True)),
             statements,
             names,
+            wide,
         )
 
 

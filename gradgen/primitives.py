@@ -45,6 +45,8 @@ class Primitive:
             "explodes" (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a
             word: grows, at most as a power.
         product: the name of the primitive r * f(t), where f vanishes and the product needs care of its own.
+        ulps: the error, in units in the last place, that its texts may have: the largest of what CUDA's programming
+            guide and the C library's manual document for either type, and of what is measured for our own.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Primitive:
     constant_operands: int = 0
     growth: frozenset[str] = frozenset()
     product: str = ""
+    ulps: float = 1.0
 
 
 def _f(op: str, *args: Any) -> Node:
@@ -141,6 +144,19 @@ def _real_or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
     return exact
 
 
+_BEYOND = 2200  # a power of two that is far beyond any float64, or a power of one
+
+
+def _at_most_float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """An exponential or a circular function, for which a number of thousands of digits counts as infinite."""
+
+    def exact(x: Any) -> Any:
+        beyond = mpmath.isfinite(x) and x != 0 and mpmath.mag(x) > _BEYOND
+        return function(mpmath.sign(x) * mpmath.inf if beyond else x)
+
+    return exact
+
+
 def _sigmoid_exact(x: Any) -> Any:
     return 1 / (1 + mpmath.exp(-x)) if x > 0 else mpmath.exp(x) / (1 + mpmath.exp(x))
 
@@ -157,6 +173,17 @@ def _pow_exact(x: Any, p: Any) -> Any:
     if x == 0 and p < 0:
         return mpmath.inf
     return mpmath.mpf(1) if p == 0 else x**p
+
+
+def _erfc_exact(x: Any) -> Any:
+    """Where mpmath gives up, by the asymptotic series, A&S 7.1.23; its terms fall until there are x**2 of them."""
+    if not 1000 < x < mpmath.inf:
+        return mpmath.erfc(x) if x > -1000 else mpmath.mpf(2)
+    total, term, n = mpmath.mpf(0), mpmath.mpf(1), 0
+    while abs(term) > mpmath.eps:
+        total, n = total + term, n + 1
+        term *= -(2 * n - 1) / (2 * x**2)
+    return mpmath.exp(-(x**2)) * total / (x * mpmath.sqrt(mpmath.pi))
 
 
 def _dsinc_exact(x: Any) -> Any:
@@ -189,6 +216,7 @@ def _row(
     growth: str = "",
     product: str = "",
     text: str = "",
+    ulps: float = 1.0,
 ) -> Primitive:
     """A row with the usual spellings filled in: name(...) in C, torch.name(...) unless gradgen brings its own.
 
@@ -196,35 +224,40 @@ def _row(
     """
     operands = ", ".join(f"{{{i}}}" for i in range(arity))
     c_source, torch_source = _own(text or name)
+    function = _real_or_nan(exact or getattr(mpmath, name))
+    if arity == 1 and (name == "tan" or not _WILD.isdisjoint(growth.split(", "))):
+        function = _at_most_float(function)
     return Primitive(
         name=name,
         derivative=derivative,
         c=c or f"{name}({operands})",
         torch=torch or f"{'rt' if torch_source else 'torch'}.{name}({operands})",
-        mpmath=_real_or_nan(exact or getattr(mpmath, name)),
+        mpmath=function,
         sympy=sympy,
         c_source=c_source,
         torch_source=torch_source,
         constant_operands=constant_operands,
         growth=frozenset(growth.split(", ")) - {""},
         product=product,
+        ulps=ulps,
     )
 
 
+_WILD = frozenset({"vanishes", "explodes", "bounded"})
 _TWO_OVER_SQRT_PI = 2 / sympy.sqrt(sympy.pi)
 
 _ROWS = [
     # Arithmetic and selection. The printers know their precedence; the spellings here are for a row read alone.
     _row("add", lambda y, a, b: (1, 1), "{0} + {1}", "{0} + {1}", exact=lambda a, b: a + b, arity=2),
     _row("mul", lambda y, a, b: (b, a), "{0} * {1}", "{0} * {1}", exact=lambda a, b: a * b, arity=2),
-    _row("pow", _pow, "pow({0}, {1})", "torch.pow({0}, {1})", exact=_pow_exact, arity=2),
+    _row("pow", _pow, "pow({0}, {1})", "torch.pow({0}, {1})", exact=_pow_exact, arity=2, ulps=4),
     _row(
         "where", _where, "{0} ? {1} : {2}", "torch.where({0}, {1}, {2})", exact=lambda c, p, q: p if c else q, arity=3
     ),
     # A product whose first factor wins where it is zero: x**2*exp(-x) at 1e30 is 0, not infinity times 0.
-    _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2),
+    _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2, ulps=0.5),
     # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
-    _row("unit", _unit, exact=lambda a, h: h if h == 0 else a / h, arity=2, growth="bounded"),
+    _row("unit", _unit, exact=lambda a, h: h if h == 0 else a / h, arity=2, growth="bounded", ulps=0.5),
     # Conditions
     _row("gt", None, "{0} > {1}", "{0} > {1}", exact=lambda a, b: a > b, arity=2),
     _row("ge", None, "{0} >= {1}", "{0} >= {1}", exact=lambda a, b: a >= b, arity=2),
@@ -246,9 +279,10 @@ _ROWS = [
         exact=lambda x: mpmath.mpf(2) ** x,
         sympy=cfunctions.exp2,
         growth="vanishes, explodes",
+        ulps=2,
     ),
     _row("log2", lambda y, x: (1 / (x * sympy.log(2)),), exact=lambda x: mpmath.log(x, 2), sympy=cfunctions.log2),
-    _row("log10", lambda y, x: (1 / (x * sympy.log(10)),), sympy=cfunctions.log10),
+    _row("log10", lambda y, x: (1 / (x * sympy.log(10)),), sympy=cfunctions.log10, ulps=2),
     _row(
         "sigmoid",
         lambda y, x: (_f("logistic_density", x),),
@@ -256,6 +290,7 @@ _ROWS = [
         sympy=functions.sigmoid,
         product="mul_sigmoid",
         growth="vanishes, bounded",
+        ulps=1.5,
     ),
     _row(
         "logistic_density",
@@ -263,9 +298,15 @@ _ROWS = [
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
         product="mul_logistic_density",
         growth="vanishes, bounded",
+        ulps=2.5,
     ),
     _row(
-        "softplus", lambda y, x: (_f("sigmoid", x),), exact=_softplus_exact, sympy=functions.softplus, growth="vanishes"
+        "softplus",
+        lambda y, x: (_f("sigmoid", x),),
+        exact=_softplus_exact,
+        sympy=functions.softplus,
+        growth="vanishes",
+        ulps=1.5,
     ),
     _row(
         "logaddexp",
@@ -273,6 +314,7 @@ _ROWS = [
         exact=_logaddexp_exact,
         arity=2,
         sympy=functions.logaddexp,
+        ulps=1.5,
     ),
     # sigmoid(u) + v*sigmoid'(u), the gradient of a gate u*sigmoid(u); only the last rules bring it in.
     _row(
@@ -280,6 +322,7 @@ _ROWS = [
         None,
         exact=lambda u, v: _sigmoid_exact(u) + v * _sigmoid_exact(u) * _sigmoid_exact(-u),
         arity=2,
+        ulps=3,
     ),
     # What gates mish; only `limits` brings it in, so it has no derivative.
     _row(
@@ -288,14 +331,15 @@ _ROWS = [
         exact=lambda x: mpmath.tanh(_softplus_exact(x)),
         growth="vanishes, bounded",
         product="mul_tanh_softplus",
+        ulps=2.5,
     ),
     # Circular functions
-    _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero"),
-    _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded"),
-    _row("tan", lambda y, x: (1 + y**2,), sympy=sympy.tan, growth="keeps zero"),
-    _row("asin", lambda y, x: (1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.asin, growth="bounded, keeps zero"),
-    _row("acos", lambda y, x: (-1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.acos, growth="bounded"),
-    _row("atan", lambda y, x: (_f("hypot", 1, x) ** -2,), sympy=sympy.atan, growth="bounded, keeps zero"),
+    _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero", ulps=2),
+    _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded", ulps=2),
+    _row("tan", lambda y, x: (1 + y**2,), sympy=sympy.tan, growth="keeps zero", ulps=4),
+    _row("asin", lambda y, x: (1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.asin, growth="bounded, keeps zero", ulps=2),
+    _row("acos", lambda y, x: (-1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.acos, growth="bounded", ulps=2),
+    _row("atan", lambda y, x: (_f("hypot", 1, x) ** -2,), sympy=sympy.atan, growth="bounded, keeps zero", ulps=2),
     _row(
         "atan2",
         lambda y, a, b: (
@@ -305,47 +349,67 @@ _ROWS = [
         arity=2,
         sympy=sympy.atan2,
         growth="bounded",
+        ulps=3,
     ),
-    _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded"),
-    _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded"),
-    _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded"),
+    _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.5),
+    _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=1.5),
+    _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded", ulps=2),
     # Hyperbolic functions
     _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero"),
     _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes"),
-    _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero"),
-    _row("sech", lambda y, x: (-y * _f("tanh", x),), sympy=sympy.sech, product="mul_sech", growth="vanishes, bounded"),
-    _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes"),
-    _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero"),
-    _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh),
-    _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero"),
+    _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero", ulps=2),
+    _row(
+        "sech",
+        lambda y, x: (-y * _f("tanh", x),),
+        sympy=sympy.sech,
+        product="mul_sech",
+        growth="vanishes, bounded",
+        ulps=1.5,
+    ),
+    _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes", ulps=1.5),
+    _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero", ulps=3),
+    _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh, ulps=4),
+    _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero", ulps=3),
     # Of the reciprocal, which may overflow where the function and its derivative are numbers
-    _row("acot", lambda y, x: (-(_f("hypot", 1, x) ** -2),), "atan(1 / {0})", "torch.atan(1 / {0})", sympy=sympy.acot),
-    _row("acsch", lambda y, x: (-1 / (_f("abs", x) * _f("hypot", 1, x)),), sympy=sympy.acsch),
-    _row("asech", lambda y, x: (-1 / (x * _sqrt((1 - x) * (1 + x))),), sympy=sympy.asech),
+    _row(
+        "acot",
+        lambda y, x: (-(_f("hypot", 1, x) ** -2),),
+        "atan(1 / {0})",
+        "torch.atan(1 / {0})",
+        sympy=sympy.acot,
+        ulps=2.5,
+    ),
+    _row("acsch", lambda y, x: (-1 / (_f("abs", x) * _f("hypot", 1, x)),), sympy=sympy.acsch, ulps=3.5),
+    _row("asech", lambda y, x: (-1 / (x * _sqrt((1 - x) * (1 + x))),), sympy=sympy.asech, ulps=4),
     # Error function, gamma, Bessel
-    _row("erf", lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),), sympy=sympy.erf, growth="bounded, keeps zero"),
+    _row(
+        "erf",
+        lambda y, x: (_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),),
+        sympy=sympy.erf,
+        growth="bounded, keeps zero",
+        ulps=2,
+    ),
     _row(
         "erfc",
         lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),),
+        exact=_erfc_exact,
         sympy=sympy.erfc,
         product="mul_erfc",
         growth="vanishes, bounded",
+        ulps=2,
     ),
-    _row("erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv),
     _row(
-        "gamma",
-        lambda y, x: (y * _f("digamma", x),),
-        "gamma_fn({0})",
-        sympy=sympy.gamma,
-        growth="explodes",
+        "erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv, ulps=2.5
     ),
+    _row("gamma", lambda y, x: (y * _f("digamma", x),), "gamma_fn({0})", sympy=sympy.gamma, growth="explodes", ulps=3),
     _row(
         "loggamma",
         lambda y, x: (_f("digamma", x),),
         exact=lambda x: mpmath.re(mpmath.loggamma(x)),
         sympy=sympy.loggamma,
+        ulps=2,
     ),
-    _row("digamma", lambda y, x: (_f("polygamma", 1, x),), sympy=sympy.digamma),
+    _row("digamma", lambda y, x: (_f("polygamma", 1, x),), sympy=sympy.digamma, ulps=1.5),
     _row(
         "polygamma",
         lambda y, n, x: (0, _f("polygamma", n + 1, x)),
@@ -353,9 +417,18 @@ _ROWS = [
         exact=lambda n, x: mpmath.polygamma(int(n), x),
         sympy=sympy.polygamma,
         constant_operands=1,
+        ulps=2.5,
     ),
     *(
-        _row(name, _bessel(name, sign), arity=2, exact=_bessel_exact(exact), sympy=function, constant_operands=1)
+        _row(
+            name,
+            _bessel(name, sign),
+            arity=2,
+            exact=_bessel_exact(exact),
+            sympy=function,
+            constant_operands=1,
+            ulps=3.5,
+        )
         for name, sign, exact, function in (
             ("bessel_j", 1, mpmath.besselj, sympy.besselj),
             ("bessel_y", 1, mpmath.bessely, sympy.bessely),
@@ -363,8 +436,8 @@ _ROWS = [
         )
     ),
     # Norms, extremes, steps
-    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot),
-    _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs),
+    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=2),
+    _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),
     _row(
         "sign",
         lambda y, x: (0,),
@@ -374,17 +447,20 @@ _ROWS = [
         sympy=sympy.sign,
         text="sgn",
         growth="bounded",
+        ulps=0.5,
     ),
-    _row("maximum", _maximum, torch="torch.maximum({0}, {1})", exact=max, arity=2, sympy=sympy.Max),
-    _row("minimum", _minimum, torch="torch.minimum({0}, {1})", exact=min, arity=2, sympy=sympy.Min),
+    _row("maximum", _maximum, torch="torch.maximum({0}, {1})", exact=max, arity=2, sympy=sympy.Max, ulps=0.5),
+    _row("minimum", _minimum, torch="torch.minimum({0}, {1})", exact=min, arity=2, sympy=sympy.Min, ulps=0.5),
     _row("cbrt", lambda y, x: (1 / (3 * y**2),), exact=lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x))),
-    _row("floor", lambda y, x: (0,), sympy=sympy.floor),
-    _row("ceil", lambda y, x: (0,), sympy=sympy.ceiling),
+    _row("floor", lambda y, x: (0,), sympy=sympy.floor, ulps=0.5),
+    _row("ceil", lambda y, x: (0,), sympy=sympy.ceiling, ulps=0.5),
 ]
 
 # Products with a vanishing function, which `limits` puts in last: r * f(t).
 _PRODUCTS = [
-    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2) for row in _ROWS if row.product
+    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.5)
+    for row in _ROWS
+    if row.product
 ]
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in [*_ROWS, *_PRODUCTS]}

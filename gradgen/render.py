@@ -18,6 +18,7 @@ import jinja2
 from gradgen.graph import Node, topological
 from gradgen.language import Parameter
 from gradgen.load import class_name
+from gradgen.measure import Worst
 from gradgen.plan import Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
@@ -118,6 +119,7 @@ class _KernelText:
         self.tensors = kernel.tensors
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
+        self.wide = kernel.wide
         self.scalars = kernel.scalars
         self.scalar_kinds = [(kernel_name(kernel, p), p.kind) for p in kernel.scalars]
         self.names = [*kernel.tensors, *(name for name, _ in self.scalar_kinds)]
@@ -302,6 +304,16 @@ class _OperationText:
         return textwrap.dedent(self.operation.formula.source).splitlines()
 
     @property
+    def accuracy(self) -> list[str]:
+        """A table of the modelled errors."""
+        rows = [("", "float32", "float64", "")]
+        for error in self.operation.errors:
+            note = "float32 is computed in float64" if error.wide else ""
+            rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
+        width = max(len(name) for name, *_ in rows)
+        return [f"{name:{width}}  {single:>7}  {double:>7}  {note}".rstrip() for name, single, double, note in rows]
+
+    @property
     def signature(self) -> str:
         """The parameters of the public function."""
         return ", ".join(_parameter(p) for p in self.parameters)
@@ -441,6 +453,10 @@ class _OperationText:
         if len(self.outputs) > 1:
             return f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type."
         return "tensor of the broadcast shape and the promoted type." if self.broadcasts else "tensor like the input."
+
+
+def _ulps(worst: Worst) -> str:
+    return f"{worst.error:.1f}" if worst.error < 100 else "> 100"
 
 
 def _wrap(paragraph: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from typing import Any
 
@@ -21,6 +24,29 @@ _NUMBERS = ("a", "b")
 _LONGEST = 32  # terms of a sum, or factors of a product, that are looked at together
 
 
+@dataclass(frozen=True)
+class Step:
+    """A rule at work: it made `after` of `before`, whose operands were in their sound form already."""
+
+    rule: Rule
+    before: Node
+    after: Node
+
+
+_RECORD: ContextVar[list[Step] | None] = ContextVar("_RECORD", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Step]]:
+    """Within, the list that is given collects what rules do, in order."""
+    steps: list[Step] = []
+    token = _RECORD.set(steps)
+    try:
+        yield steps
+    finally:
+        _RECORD.reset(token)
+
+
 def rewrite(roots: Iterable[Node], when: str = "always") -> list[Node]:
     """The roots in their sound form; `when` names a class of rules to apply beside those that always are."""
     rewriter = _Rewriter(when)
@@ -33,6 +59,7 @@ class _Rewriter:
     def __init__(self, when: str) -> None:
         self.when = when
         self.done: dict[Node, Node] = {}
+        self.record = _RECORD.get()
 
     def node(self, root: Node) -> Node:
         for node in topological([root], stop=self.done.keys()):
@@ -43,17 +70,19 @@ class _Rewriter:
     def settle(self, node: Node) -> Node:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
-            new = _folded(node) or _collected(node)
+            new = folded(node) or _collected(node) or _gathered(node)
             view = _View(node)
-            for rule in _rules_for(node.op, self.when):
-                new = new or _apply(rule, view)
-                if new is node:
-                    new = None
+            for pattern in _rules_for(node.op, self.when):
+                applied = None if new else _apply(pattern, view)
+                if applied and applied is not node:
+                    new = applied
+                    if self.record is not None:
+                        self.record.append(Step(pattern.rule, node, applied))
             self.done[node] = self.node(new) if new else node
         return self.done[node]
 
 
-def _folded(node: Node) -> Node | None:
+def folded(node: Node) -> Node | None:
     """A function of constants is a constant."""
     function = PRIMITIVES[node.op].sympy if node.op in PRIMITIVES else None
     if function is None or not node.args or any(arg.number is None for arg in node.args):
@@ -71,6 +100,18 @@ def _collected(node: Node) -> Node | None:
         numbers[item] = numbers.get(item, sympy.S.Zero) + number
     left = [(number, item) for item, number in numbers.items() if number != 0]
     return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
+
+
+def _gathered(node: Node) -> Node | None:
+    """A product in which powers of one base cancel: x * x**-2 is 1/x, also where one of them overflows."""
+    number, found = factors(node) if node.op == "mul" else (sympy.S.One, [])
+    exponents: dict[Node, int] = {}
+    for base, exponent in found:
+        exponents[base] = exponents.get(base, 0) + exponent
+    signs = {base: {exponent > 0 for other, exponent in found if other is base} for base in exponents}
+    if len(found) > _LONGEST or all(len(found) == 1 for found in signs.values()):
+        return None
+    return _product(number, list(exponents.items()))
 
 
 class _Pattern:
@@ -284,6 +325,10 @@ def _match(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
         yield from _match_sum(pattern, node, binding)
     elif pattern.op == "mul" and pattern.args[0].number is not None:
         yield from _match(pattern.args[1], node * (1 / pattern.args[0].number), binding)
+    elif pattern.op == "pow" and pattern.args[1].op == "input":
+        if node.op == "pow":
+            for bound in _bind(str(pattern.args[1].value), node.args[1], binding):
+                yield from _match(pattern.args[0], node.args[0], bound)
     elif pattern.op == "pow":
         if node.op == "pow" and node.args[1].number == pattern.args[1].number:
             yield from _match(pattern.args[0], node.args[0], binding)

@@ -37,6 +37,14 @@ def _positive(a: Expr) -> bool:
     return bool(a.is_positive)
 
 
+def _is_even(a: Expr) -> bool:
+    return bool(a.is_even)
+
+
+def _is_odd(a: Expr) -> bool:
+    return bool(a.is_odd)
+
+
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _OVERFLOW = "the exponential overflows long before the result"
 
@@ -80,6 +88,8 @@ RULES: tuple[Rule, ...] = (
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
+    Rule("log(u**a)", "a*log(abs(u))", "the power overflows long before its logarithm", _is_even),
+    Rule("log(u**a)", "a*log(u)", "the power overflows long before its logarithm", _is_odd),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
     Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),

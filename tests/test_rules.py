@@ -7,10 +7,11 @@ import random
 
 import mpmath
 import pytest
+import sympy
 from mpmath import mpf
 
 from gradgen.evaluate import evaluated
-from gradgen.graph import Graph, Node, topological
+from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, rewrite
 from gradgen.rules import RULES, Rule
@@ -30,9 +31,13 @@ def test_rule_is_an_identity(rule: Rule) -> None:
     randoms = random.Random(0)
     compared = 0
     with mpmath.workdps(250):
-        for _ in range(60):
+        for _ in range(120):
             point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v", "w")}
-            point |= {name: mpf(randoms.randint(1, 9)) for name in ("a", "b")}
+            numbers = {name: sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
+            held = [number for name, number in numbers.items() if name in inputs_of([pattern.pattern])]
+            if rule.condition is not None and not rule.condition(*held):
+                continue
+            point |= {name: mpf(int(number)) for name, number in numbers.items()}
             before, after = evaluate(pattern.pattern, point), evaluate(pattern.replacement, point)
             if mpmath.isnan(before):  # outside the domain of the formula as it was written
                 continue

@@ -1,0 +1,212 @@
+"""Which of the forms of a result is computed, and in which precision: the cheapest that meets the bar, by the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from gradgen import rational, series
+from gradgen.graph import CONDITIONS, Node, inputs_of, topological
+from gradgen.limits import limits
+from gradgen.measure import Reference, Worst
+from gradgen.model import FORMATS, compute
+from gradgen.rewrite import rewrite
+
+BAR = 4.0
+
+# What a modelled error must not exceed. The bar is for every float, and the model looks at a few hundred.
+TARGET = 3.5
+
+# A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
+_WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
+
+_WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
+_CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_HOPELESS = 1.5  # times the error of the best form
+_SINGULAR = 8.0  # an error that may be the sign of a singularity
+_SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
+_LARGEST = 200  # nodes of a result whose forms are looked for
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The modelled worst errors of one form of a result.
+
+    Attributes:
+        single: of float32, in float32 arithmetic.
+        wide: of float32, in float64 arithmetic.
+        double: of float64; zero where it was not modelled.
+    """
+
+    single: Worst
+    wide: Worst
+    double: Worst
+
+
+class Choice:
+    """The forms in which the results of an op are computed.
+
+    Args:
+        nodes: the results in their sound form, values and derivatives.
+        others: second derivatives, of which no errors are reported.
+        tensors: the names of the tensor inputs they are functions of.
+        hyper: a value for each hyper-parameter.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        others: Sequence[Node],
+        tensors: Sequence[str],
+        hyper: Mapping[str, float | bool],
+    ) -> None:
+        every = [*nodes, *others]
+        self._reported = len(nodes)
+        self._single = Reference(every, tensors, hyper, "float32")
+        self._double = Reference(nodes, tensors, hyper, "float64")
+        self._forms = dict(zip(every, rewrite(every, when="last"), strict=True))
+        sound = self._measured([self._forms[node] for node in every], range(len(every)), near=True)
+        self._quality = dict(zip(every, sound, strict=True))
+        self._tensors = tensors
+        self._hyper = hyper
+        for column, node in enumerate(every):
+            if node.args and len(topological([node])) <= _LARGEST:
+                self._improve(node, column)
+                self._patch(node, column)
+
+    def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
+        printed = limits(forms)
+        single = self._single.worst(printed, columns, near=near)
+        wide = single
+        if any(worst.error > TARGET for worst in single):
+            wide = self._single.worst(printed, columns, wide=True, near=False)
+        double = [Worst(0.0)] * len(forms)
+        reported = [k for k, column in enumerate(columns) if column < self._reported]
+        found = self._double.worst([printed[k] for k in reported], [columns[k] for k in reported], near=near)
+        for k, worst in zip(reported, found, strict=True):
+            double[k] = worst
+        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def _improve(self, node: Node, column: int) -> None:
+        """Take another form of a result where it is better."""
+        best = self._quality[node]
+        if column >= self._reported and best.single.error <= TARGET:
+            return
+        for form in rational.forms(node):
+            if self._is_hopeless(form, column, best):
+                continue
+            (quality,) = self._measured([form], [column], near=False)
+            if _is_better(quality, cost(form), best, cost(self._forms[node])):
+                (quality,) = self._measured([form], [column], near=True)
+            if _is_better(quality, cost(form), best, cost(self._forms[node])):
+                self._forms[node], self._quality[node] = form, quality
+                best = quality
+
+    def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
+        """Whether a form is so much worse than the best that it need not be measured."""
+        (printed,) = limits([form])
+        if column < self._reported:
+            return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
+        return self._single.is_hopeless(printed, column, _HOPELESS * max(best.single.error, TARGET))
+
+    def _patch(self, node: Node, column: int) -> None:
+        """Near a removable singularity take the series of a result, where that is better."""
+        sound = rewrite([node], when="last")[0]
+        for form in dict.fromkeys([self._forms[node], sound]):
+            fixed, rest = series.varying(form, self._tensors)
+            variable = series.variable(rest, self._tensors)
+            if variable is not None:
+                self._use_series(node, column, fixed, rest, variable)
+                return
+
+    def _use_series(self, node: Node, column: int, fixed: Node, rest: Node, variable: Node) -> None:
+        """Compute fixed * rest by the series of `rest` where |variable| is small enough, if that is better."""
+        quality, has_pole = self._quality[node], self._has_pole(rest, variable)
+        if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
+            return
+        found = series.coefficients(series.varying(node, self._tensors)[1], variable)
+        if found is None:
+            return
+        graph = node.graph
+        size = graph.apply("abs", variable)
+        patched: list[tuple[tuple[int, int], float, Node, Quality]] = []
+        for reach in self._reaches(fixed * rest, variable, column):
+            near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
+            if near is not None:
+                form = fixed * graph.where(graph.apply("lt", size, sympy.Float(reach)), near, rest)
+                (measured,) = self._measured([form], [column], near=False)
+                patched.append((_rank(measured), cost(form), form, measured))
+        if patched:
+            rank, _, form, measured = min(patched, key=lambda entry: entry[:2])
+            if has_pole or rank < _rank(quality):
+                self._forms[node], self._quality[node] = form, measured
+
+    def _has_pole(self, node: Node, variable: Node) -> bool:
+        """Whether a node is no number where the variable is zero."""
+        zero = {name: 0.0 for name in inputs_of([variable]) if name in self._tensors}
+        order = topological([node])
+        value = compute(order, {**self._hyper, **zero}, FORMATS["float64"], 0)[node]
+        return not math.isfinite(value)
+
+    def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:
+        """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far."""
+        (printed,) = limits([form])
+        needed = [self._single.reach(printed, column, variable, BAR, wide=wide) for wide in (False, True)]
+        if column < self._reported:
+            needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
+        least, most = max(needed[1:]), max(needed)
+        return sorted({most, least, least / 2, least / 4, least / 8})
+
+    def form(self, node: Node) -> Node:
+        """The form in which a result is computed."""
+        return self._forms[node] if node in self._forms else rewrite([node], when="last")[0]
+
+    def quality(self, node: Node) -> Quality:
+        """The modelled errors of a result."""
+        return self._quality[node]
+
+    def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
+        """The types of which a kernel that computes these results is better computed in float64."""
+        found = [self._quality[node] for node in nodes if node in self._quality]
+        narrow = max((quality.single.error for quality in found), default=0.0)
+        widened = max((quality.wide.error for quality in found), default=0.0)
+        if not widened < narrow:
+            return ()
+        return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most)
+
+
+def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    new_rank, old_rank = _rank(new), _rank(old)
+    factors = [_WIDE_COST if quality.single.error > TARGET else 1.0 for quality in (new, old)]
+    if new_rank != old_rank:
+        return new_rank < old_rank
+    return new_cost * factors[0] < _CHEAPER * old_cost * factors[1]
+
+
+def _rank(quality: Quality) -> tuple[int, int]:
+    """How far the errors are above the target, by powers of two."""
+    single = min(quality.single.error, quality.wide.error)
+    return _steps(quality.double.error), _steps(single)
+
+
+def _steps(error: float) -> int:
+    if error <= TARGET:
+        return 0
+    return 1 + round(2 * math.log2(error / TARGET)) if error < math.inf else 10_000
+
+
+def cost(node: Node) -> float:
+    """About how long a node takes to compute, in additions."""
+    return sum(map(_cost, topological([node])))
+
+
+def _cost(node: Node) -> float:
+    if not node.args or node.op in CONDITIONS:
+        return 0.0
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return 1.0 if exponent in (2, 3) else 2.0 if exponent == 4 else 5.0 if exponent is not None else 20.0
+    return 1.0 if node.op in ("add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp") else 12.0

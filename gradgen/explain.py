@@ -1,0 +1,484 @@
+"""What gradgen makes of a formula, and why: the rewrites, the derivatives, what is kept for backward, and the cost."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gradgen.differentiate import gradient
+from gradgen.errors import GradgenError
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.kinks import smooth
+from gradgen.limits import limits
+from gradgen.load import Formula, load
+from gradgen.plan import Kernel, plan
+from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import PRODUCT, Printer
+from gradgen.printers.c import CPrinter
+from gradgen.printers.latex import LatexPrinter, operator, symbol
+from gradgen.rewrite import Step, folded, recorded, rewrite
+from gradgen.share import share
+
+BYTES = {"float16, bfloat16": 2, "float32": 4, "float64": 8}  # the size of an element
+
+
+def explain(path: Path, name: str | None = None) -> list[Explanation]:
+    """Explain an op of a spec file, or each of them.
+
+    Raises:
+        GradgenError: for a mistake in the file; if it has no such op.
+    """
+    formulas = load(path)
+    chosen = [formula for formula in formulas if name in (None, formula.name)]
+    if not chosen:
+        known = ", ".join(formula.name for formula in formulas)
+        raise GradgenError(f"there is no operation {name!r} in this file", file=path, hint=f"It has: {known}.")
+    return [Explanation(formula) for formula in chosen]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A step with its text.
+
+    Attributes:
+        step: the step.
+        before, after: its two sides.
+        parts: what the names in them stand for that are no inputs' names.
+    """
+
+    step: Step
+    before: str
+    after: str
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole step, in lines."""
+        joint = " -> " if len(self.before) + len(self.after) < 100 else "\n  -> "
+        return "\n".join([f"{self.before}{joint}{self.after}", *(f"  with {part}" for part in self.parts)])
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`left` = `node`; with `by`, the derivative of `left` by that input."""
+
+    left: str
+    node: Node
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Equations in order, and the names of the nodes that have one."""
+
+    equations: list[Equation]
+    names: Mapping[Node, str]
+
+    def texts(self, printer: Printer | LatexPrinter) -> Iterator[tuple[Equation, str]]:
+        """Each equation with the text of its right side."""
+        for equation in self.equations:
+            own = not equation.by and self.names.get(equation.node) == equation.left
+            yield equation, printer.statement(equation.node) if own else printer.expression(equation.node)
+
+
+class Explanation:
+    """Everything about one op that a person may want to know.
+
+    Attributes:
+        formula: what the user wrote.
+        operation: what it was made into.
+        value, derivative: the rewrites of the value, then those that the derivatives bring; in order, each once.
+    """
+
+    def __init__(self, formula: Formula) -> None:
+        self.formula = formula
+        self.operation = operation = plan(formula)
+        # Derived again, for the plan does not keep apart what it rewrites for which kernel.
+        self._graph = graph = Graph(p.name for p in formula.scalars)
+        self._convert = convert = share(formula, graph)
+        self._values, steps = _sound([convert(expression) for expression in formula.outputs])
+        self.value = _rewrites(steps, operation.forward)
+        wrt = operation.differentiable
+        columns = [_gradient(value, [graph.input(name) for name in wrt], wrt) for value in self._values]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        for name, own in formula.derivatives.items():
+            rows[wrt.index(name)] = [convert(expression) for expression in own]
+        self._derivatives, steps = _sound([node for row in rows for node in row])
+        self.derivative = _rewrites(steps, operation.backward, self.value)
+
+    @cached_property
+    def second(self) -> list[Rewrite]:
+        """The rewrites that the double backward brings."""
+        graph, operation = self._graph, self.operation
+        values = dict(zip(operation.outputs, self._values, strict=True))
+        outputs = {values[s.source]: graph.input(s.name) for s in operation.saved if s.is_output}
+        wrt = [s.name for s in operation.saved if s.is_output or s.source in operation.differentiable]
+        nodes = [graph.input(name) for name in wrt]
+        seconds = [_gradient(derivative, nodes, wrt) for derivative in substitute(self._derivatives, outputs)]
+        _, steps = _sound([node for row in seconds for node in row])
+        return _rewrites(steps, operation.double_backward, [*self.value, *self.derivative])
+
+    @cached_property
+    def written(self) -> str:
+        """The formula as it was typed: the body of its function."""
+        return _typed(self.formula.file, self.formula.line) or self.formula.source
+
+    @cached_property
+    def derivatives_written(self) -> dict[str, str]:
+        """The user's own derivatives as they were typed, by input."""
+        places = self.formula.places.items()
+        return {name: _typed(self.formula.file, place.line) or place.text for name, place in places}
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        """The kernels that there are, by what they are called."""
+        operation = self.operation
+        kernels = {
+            "forward": operation.forward,
+            "backward": operation.backward,
+            "double backward": operation.double_backward,
+        }
+        return {name: kernel for name, kernel in kernels.items() if kernel is not None}
+
+    def derivatives(self) -> Block:
+        """The derivative of each output by each differentiable input, in the sound form that kernels are made from."""
+        lefts = _lefts(self.formula, self.operation.outputs)
+        pairs = [(left, by) for by in self.operation.differentiable for left in lefts]
+        found = [Equation(left, d, by) for (left, by), d in zip(pairs, self._derivatives, strict=True)]
+        sound = rewrite([self._convert(expression) for _, expression in self.formula.names])
+        hints = {node: name for node, (name, _) in zip(sound, self.formula.names, strict=True)}
+        names = _named(self._derivatives, hints, _WORTH)
+        return Block([*(Equation(name, node) for node, name in names.items()), *found], names)
+
+    def memory(self, name: str) -> tuple[list[str], list[str]]:
+        """The tensors that a kernel reads, and those that it writes."""
+        kernel = self.kernels[name]
+        return _read(kernel), [name for name, _ in kernel.results]
+
+    # As text
+
+    def lines(self, second: bool = False) -> Iterator[tuple[str, str]]:
+        """The explanation line by line, each with its style; `second` includes the double backward."""
+        formula = self.formula
+        yield f"{formula.name}  ({formula.file}:{formula.line})", "bold green"
+        if formula.doc:
+            yield formula.doc.split("\n\n")[0], ""
+        yield from _section("Formula, as written", self.written.splitlines())
+        yield from _listed("Rewrites of the value", self.value)
+        yield from _section("Forward", _plain(_kernel_block(self.operation.forward)))
+        for name, text in self.derivatives_written.items():
+            yield from _section(f"Derivative of your own, by {name}", text.splitlines())
+        if self.operation.backward is None:
+            yield from _section("Derivatives", ["none: no input is differentiable"])
+        else:
+            yield from _listed("Rewrites that the derivatives bring", self.derivative)
+            yield from _section("Derivatives", _plain(self.derivatives()))
+            yield from _section("Backward", _plain(_kernel_block(self.operation.backward)))
+            yield from _section("Saved for backward, bytes per element", self._saved())
+        if second and self.operation.double_backward is not None:
+            yield from _listed("Rewrites that the double backward brings", self.second)
+            yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward)))
+        elif second:
+            yield from _section("Double backward", ["none: every second derivative is zero"])
+        yield from self._cost([name for name in self.kernels if second or name != "double backward"])
+
+    def _saved(self) -> list[str]:
+        operation = self.operation
+        rows = []
+        for saved in operation.saved:
+            wanted = [operation.differentiable[i] for i in saved.readers]
+            always = len(wanted) == len(operation.differentiable)
+            condition = "" if always else f", for the gradient of {', '.join(wanted)}"
+            kind = "output" if saved.is_output else "input"
+            rows.append([f"{saved.source}, {kind}{condition}", *map(str, BYTES.values())])
+        if not rows:
+            return ["nothing"]
+        if len(rows) > 1:
+            rows.append(["together", *(str(len(rows) * size) for size in BYTES.values())])
+        return _table([["", *BYTES], *rows])
+
+    def _cost(self, names: list[str]) -> Iterator[tuple[str, str]]:
+        kernels = self.kernels
+        operations = [[name, _counted(operations_of(kernels[name]))] for name in names]
+        yield from _section("Operations per element, as the C and CUDA kernels state them", _table(operations))
+        rows = [["", "", *BYTES]]
+        for name in names:
+            read, written = self.memory(name)
+            traffic = [f"{len(read) * size} + {len(written) * size}" for size in BYTES.values()]
+            rows.append([name, f"{', '.join(read)} -> {', '.join(written)}", *traffic])
+        yield from _section("Bytes read + written per element, all tensors being of one type", _table(rows))
+
+    def latex(self, second: bool = False) -> str:
+        """The formula and its derivatives as displayed equations, for a paper that uses amsmath."""
+        formula = self.formula
+        inputs, scalars = (", ".join(symbol(p.name) for p in kind) for kind in (formula.tensors, formula.scalars))
+        call = f"{operator(formula.name)}({inputs}{'; ' if scalars else ''}{scalars})"
+        heads = {formula.name: operator(formula.name)} if len(self.operation.outputs) == 1 else {}
+        written = _written_block(formula, self.operation.outputs)
+        parts = [f"% {formula.name}", _displayed(written, dict.fromkeys(heads, call))]
+        if self.operation.backward is not None:
+            parts.append(_displayed(self.derivatives(), heads))
+        if second and self.operation.double_backward is not None:
+            parts += ["% double backward", _displayed(_kernel_block(self.operation.double_backward), {})]
+        return "\n".join(parts)
+
+
+class _Plain(Printer):
+    """Prints nodes for a terminal."""
+
+    def print_pow(self, node: Node) -> tuple[str, int]:
+        if node.args[1].is_number(-1):
+            return f"1 / {self._denominator(node)}", PRODUCT
+        return super().print_pow(node)
+
+
+# What was typed
+
+
+def _typed(file: Path, line: int) -> str:
+    """The body of the function that holds a line, without its docstring; else the statement that does."""
+    text = file.read_text(encoding="utf-8-sig")
+    tree = ast.parse(text)
+    holding = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+    functions = [node for node in holding if isinstance(node, ast.FunctionDef)]
+    if functions:
+        function = max(functions, key=lambda node: node.lineno)
+        body = function.body[1 if ast.get_docstring(function) is not None else 0 :]
+    else:
+        body = holding[:1]
+    if not body:
+        return ""
+    return textwrap.dedent("\n".join(text.split("\n")[body[0].lineno - 1 : body[-1].end_lineno]))
+
+
+# Rewrites
+
+
+def _gradient(value: Node, wrt: Sequence[Node], names: Sequence[str]) -> list[Node]:
+    return smooth(value, gradient(value, wrt), names)
+
+
+def _sound(roots: Sequence[Node]) -> tuple[list[Node], list[Step]]:
+    """The roots in their sound form, and the steps on the way to it and on to the form that is printed."""
+    with recorded() as steps:
+        sound = rewrite(roots)
+        limits(rewrite(sound, when="last"))
+    return sound, steps
+
+
+def _rewrites(steps: Iterable[Step], kernel: Kernel | None, before: Iterable[Rewrite] = ()) -> list[Rewrite]:
+    """Steps on the way to a kernel, each once, without those that came before."""
+    kernel_ops = _functions(node for _, node in kernel.results) if kernel else set()
+    seen = {rewrite.text for rewrite in before}
+    found = []
+    for step in steps:
+        # Of the last forms the plan may have preferred another one.
+        brought = {name for name in PRIMITIVES if re.search(rf"\b{name}\(", step.rule.replacement)}
+        if step.rule.when != "always" and not brought <= kernel_ops:
+            continue
+        shown = _shown(step)
+        if shown.text not in seen:
+            seen.add(shown.text)
+            found.append(shown)
+    return found
+
+
+def _functions(roots: Iterable[Node]) -> set[str]:
+    """The primitives below some nodes; r * f(t) counts as f."""
+    return {node.op.removeprefix("mul_") for node in topological(roots)}
+
+
+_LONG = 36  # nodes of a step that is shown as it stands
+_WORTH = 5  # nodes of a part that gets a name where a longer step has it twice
+_PARTS = 4  # parts of a step that get names; dots stand for what is deeper inside
+_MOST = 24  # nodes of a part that is shown; dots stand for a longer one
+
+
+def _shown(step: Step) -> Rewrite:
+    """A step as text: if it is long, with names for its parts, and with dots where these do not help."""
+    sides = [step.before, _computed(step.after)]
+    order = topological(sides)
+    long = sum(_size(side, {}) for side in sides) > _LONG
+    named = _named(sides, {}, _WORTH) if long else {}
+    deep = list(named)[:-_PARTS]
+    shown = named | dict.fromkeys(deep, "...")
+    for node in order:
+        if node not in shown and node not in sides and _size(node, shown) > _MOST:
+            shown[node] = "..."
+    printer = _Plain(shown)
+    before, after = map(printer.statement, sides)
+    parts = tuple(f"{name} = {printer.statement(node)}" for node, name in named.items() if node not in deep)
+    return Rewrite(step, before, after, parts)
+
+
+def _computed(root: Node) -> Node:
+    """A node whose functions of numbers are numbers: a rule brings in log(b/a), which may be 0."""
+    new: dict[Node, Node] = {}
+    for node in topological([root]):
+        changed = rebuilt(node, new)
+        new[node] = folded(changed) or changed
+    return new[root]
+
+
+def _size(node: Node, names: Mapping[Node, str]) -> int:
+    """How many nodes are printed of a node that is not printed by its name."""
+    size: dict[Node, int] = {}
+    for below in topological([node], stop=names.keys() - {node}):
+        named = below in names and below is not node
+        size[below] = 1 if named else 1 + sum(size[arg] for arg in below.args)
+    return size[node]
+
+
+# Equations
+
+
+def _kernel_block(kernel: Kernel) -> Block:
+    """What a kernel computes."""
+    statements = [Equation(s.name, s.node) for s in kernel.statements]
+    results = [Equation(name, node) for name, node in kernel.results if kernel.names.get(node) != name]
+    return Block([*statements, *results], kernel.names)
+
+
+def _written_block(formula: Formula, outputs: tuple[str, ...]) -> Block:
+    """The formula as it was typed, before any rewrite."""
+    convert = share(formula, Graph(p.name for p in formula.scalars))
+    roots = [convert(expression) for expression in formula.outputs]
+    hints = {convert(expression): name for name, expression in formula.names}
+    names = _named(roots, hints, _LARGE)
+    results = [Equation(left, root) for left, root in zip(_lefts(formula, outputs), roots, strict=True)]
+    return Block([*(Equation(name, node) for node, name in names.items()), *results], names)
+
+
+def _lefts(formula: Formula, outputs: tuple[str, ...]) -> tuple[str, ...]:
+    """What the outputs are called in equations: one has the name of the op."""
+    return outputs if len(outputs) > 1 else (formula.name,)
+
+
+_LARGE = 100  # nodes of a part that, typed twice, is not printed twice
+
+
+def _named(roots: Sequence[Node], hints: Mapping[Node, str], worth: int) -> dict[Node, str]:
+    """Names for parts of the roots, operands first: the user's own, and others for what is there twice and long."""
+    order = topological(roots)
+    uses = Counter(arg for node in order for arg in node.args)
+    taken = {*hints.values(), *(str(node.value) for node in order if not node.args)}
+    fresh = (name for name in map("t{}".format, itertools.count(1)) if name not in taken)
+    names: dict[Node, str] = {}
+    for node in order:
+        if node in roots or not node.args or node.op in CONDITIONS:
+            continue
+        if node in hints:
+            names[node] = hints[node]
+        elif uses[node] > 1 and _size(node, names) >= worth:
+            names[node] = next(fresh)
+    return names
+
+
+# Functions that no paper has, by what is printed of them
+_OWN = {
+    "logistic_density": "logistic_density(u) = sigmoid(u) * sigmoid(-u)",
+    "sigmoid_tangent": "sigmoid_tangent(u, v) = sigmoid(u) + v * sigmoid(u) * sigmoid(-u)",
+    "tanh_softplus": "tanh_softplus(u) = tanh(softplus(u))",
+    "dsinc": "dsinc is the derivative of sinc",
+    "d2sinc": "d2sinc is the second derivative of sinc",
+}
+
+
+def _plain(block: Block) -> list[str]:
+    """The equations as lines of plain text."""
+    lines = [
+        f"d {equation.left}/d {equation.by} = {text}" if equation.by else f"{equation.left} = {text}"
+        for equation, text in block.texts(_Plain(block.names))
+    ]
+    used = _functions(equation.node for equation in block.equations)
+    return lines + [f"({meaning})" for name, meaning in _OWN.items() if name in used]
+
+
+def _displayed(block: Block, heads: Mapping[str, str]) -> str:
+    """The equations as one displayed block of LaTeX; `heads` are left sides that are no plain symbols."""
+    rows = []
+    for equation, text in block.texts(LatexPrinter(block.names)):
+        left = heads.get(equation.left, symbol(equation.left))
+        if equation.by:
+            left = rf"\frac{{\partial {left}}}{{\partial {symbol(equation.by)}}}"
+        rows.append((left, text))
+    if len(rows) == 1:
+        return f"\\[\n  {rows[0][0]} = {rows[0][1]}\n\\]"
+    lines = " \\\\\n".join(f"    {left} &= {text}" for left, text in rows)
+    return f"\\[\n  \\begin{{aligned}}\n{lines}\n  \\end{{aligned}}\n\\]"
+
+
+# Cost
+
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:e[+-]?\d+)?|[<>=!]=|&&|\|\||\S")
+_SIGNS = {"+": "addition", "-": "addition", "*": "multiplication", "/": "division", "?": "selection"}
+_SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
+_COUNTED = ("addition", "multiplication", "division", "square root", "comparison", "selection")
+_CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "unit": ["division"]}
+_CALLS |= {
+    row.c.partition("(")[0]: ["multiplication", name.removeprefix("mul_")] if name.startswith("mul_") else [name]
+    for name, row in PRIMITIVES.items()
+    if re.fullmatch(r"\w+\((\{\d\}(, )?)+\)", row.c) and name not in _CALLS
+}
+
+
+def operations_of(kernel: Kernel) -> Counter[str]:
+    """How many operations of which kind a kernel's C text has.
+
+    A subtraction is an addition, a change of sign is nothing, a product with a vanishing function is a multiplication
+    and that function; any function is one operation, whatever it takes.
+    """
+    counts: Counter[str] = Counter()
+    for _, text in _kernel_block(kernel).texts(CPrinter(kernel.names)):
+        tokens = _TOKEN.findall(text)
+        for before, token, behind in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+            if token in "+-" and not re.fullmatch(r"[\w.]+|\)", before):
+                continue  # a sign
+            called = token.isidentifier() and behind == "(" and token != "real"  # real(2) is a number
+            counts.update(_CALLS.get(token, [token]) if called else [_SIGNS[token]] if token in _SIGNS else [])
+    return counts
+
+
+def _counted(counts: Counter[str]) -> str:
+    kinds = [kind for kind in _COUNTED if counts[kind]]
+    words = [f"{counts[kind]} {kind}{'s' if counts[kind] > 1 else ''}" for kind in kinds]
+    return ", ".join([*words, *(f"{counts[name]} {name}" for name in counts if name not in _COUNTED)]) or "none"
+
+
+def _read(kernel: Kernel) -> list[str]:
+    """The tensors that a kernel's results depend on."""
+    roots = [node for _, node in kernel.results]
+    used = set(inputs_of(roots))
+    names = [name for node, name in kernel.names.items() if node.op == "input" and node.value in used]
+    return [name for name in kernel.tensors if name in names]
+
+
+# Lines with a style
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    yield "", ""
+    yield title, "bold"
+    for line in lines:
+        yield f"    {line}".rstrip(), ""
+
+
+def _listed(title: str, rewrites: list[Rewrite]) -> Iterator[tuple[str, str]]:
+    yield from _section(title, () if rewrites else ["none"])
+    for item in rewrites:
+        yield textwrap.indent(item.text, "    "), "cyan"
+        rule = item.step.rule
+        yield f"        by {rule.pattern} = {rule.replacement}: {rule.why}", "dim"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Rows of cells as lines, the columns being aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -1,0 +1,217 @@
+"""The error of a computation in mixed ULPs, by the model of `model`, at fixed points against the exact result."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import mpmath
+from mpmath import mpf
+
+from gradgen.evaluate import evaluated
+from gradgen.graph import Node, topological
+from gradgen.model import FORMATS, Point, compute
+from gradgen.ulp import SMALLEST_EXPONENT, mixed_error
+
+_PRECISION = 160  # bits that an exact value is computed with at first
+_MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
+_AGREE = 80  # bits in which they do
+_SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding does
+
+_PEAKS = 2  # points of each result that are looked at more closely, if the error there is
+_LARGE = 1.5  # this large,
+_MOST_PEAKS = 8  # and of all results together
+_NEIGHBOURS = 24
+_LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
+_SEVERAL = 120  # points of several inputs
+_BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
+_FEWEST = 16
+_SCREEN = 7  # of how many points one is looked at first
+
+_EXPONENTS = (
+    *(-1000, -600, -300, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
+    *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
+)
+# Functions that take mpmath a while for large arguments
+_CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
+
+
+@dataclass(frozen=True, order=True)
+class Worst:
+    """The worst of some errors, in mixed ULPs, and where it is."""
+
+    error: float
+    at: tuple[tuple[str, float | bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The exact values of some nodes at a point.
+
+    Attributes:
+        exact: the exact value of each node.
+        scale: for each node the largest |x * d exact/dx| over the inputs x.
+    """
+
+    exact: tuple[mpf, ...]
+    scale: tuple[mpf, ...]
+
+
+class Reference:
+    """The exact values of some nodes at fixed points, against which computations of them are measured.
+
+    Args:
+        roots: the nodes, equal in exact arithmetic to what is to be measured.
+        tensors: the names of the tensor inputs.
+        hyper: a value for each hyper-parameter.
+        dtype: "float32" or "float64", the type of inputs and results.
+    """
+
+    def __init__(
+        self, roots: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
+    ) -> None:
+        self.dtype = dtype
+        self._roots = roots
+        self._order = topological(roots)
+        self._tensors = tensors
+        self._known: dict[tuple[float | bool, ...], Sample | None] = {}
+        magnitude = 5 if any(node.op in _CAREFUL for node in self._order) else 2000
+        every = list(points(tensors, hyper, dtype, magnitude))
+        most = max(_FEWEST, _BUDGET // len(self._order))
+        self._points = every[:: -(-len(every) // most)]
+        self._is_thin = len(self._points) < len(every)
+
+    def is_hopeless(self, root: Node, column: int, error: float) -> bool:
+        """Whether already a few of the points show an error of a root beyond this one."""
+        (errors,) = self._errors(topological([root]), [root], [column], False, self._points[::_SCREEN])
+        return any(worst.error > error for worst in errors)
+
+    def worst(
+        self, roots: Sequence[Node], columns: Sequence[int], wide: bool = False, near: bool = True
+    ) -> list[Worst]:
+        """The worst error of each root.
+
+        Args:
+            roots: nodes as they are printed.
+            columns: for each, which of the reference's nodes it is to equal.
+            wide: whether the arithmetic between inputs and results is float64.
+            near: whether to look more closely near the points at which the error is large, which from then on are
+                looked at always.
+        """
+        order = topological(roots)
+        found = self._errors(order, roots, columns, wide, self._points)
+        if self._is_thin or not near:
+            return [max(errors, default=Worst(0.0)) for errors in found]
+        peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
+        tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
+        closer = [point for at in tops for point in self._neighbours(dict(at))]
+        self._points += [point for point in closer if tuple(point.values()) not in self._known]
+        more = self._errors(order, roots, columns, wide, closer)
+        return [max(a + b, default=Worst(0.0)) for a, b in zip(found, more, strict=True)]
+
+    def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
+        """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
+        order = topological([root])
+        (errors,) = self._errors(order, [root], [column], wide, self._points)
+        bad = [dict(worst.at) for worst in errors if worst.error > target]
+        below = topological([variable])
+        sizes = [abs(compute(below, point, FORMATS["float64"], 0)[variable]) for point in bad]
+        near = [size for size in sizes if size < _MOST_REACH]
+        return math.ldexp(1.0, math.frexp(max(near))[1]) if near else _LEAST_REACH
+
+    def _errors(
+        self, order: Sequence[Node], roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point]
+    ) -> list[list[Worst]]:
+        form = FORMATS["float64" if wide else self.dtype]
+        found: list[list[Worst]] = [[] for _ in roots]
+        for turn, point in enumerate(at):
+            sample = self._sample(point)
+            if sample is None:
+                continue
+            values = compute(order, point, form, turn)
+            for errors, root, column in zip(found, roots, columns, strict=True):
+                computed = FORMATS[self.dtype].rounded(values[root])
+                error = mixed_error(computed, sample.exact[column], sample.scale[column], self.dtype)
+                errors.append(Worst(error, tuple(point.items())))
+        return found
+
+    def _sample(self, point: Point) -> Sample | None:
+        key = tuple(point.values())
+        if key not in self._known:
+            exact = self._exact(point)
+            self._known[key] = Sample(exact, self._scale(point, exact)) if exact else None
+        return self._known[key]
+
+    def _neighbours(self, point: Point) -> Iterator[Point]:
+        randoms = random.Random(1)
+        rounded = FORMATS[self.dtype].rounded
+        for k in range(_NEIGHBOURS):
+            reach = 0.15 if k % 2 else 0.01
+            moved = {name: rounded(point[name] * (1 + randoms.uniform(-reach, reach))) for name in self._tensors}
+            yield {**point, **moved}
+
+    def _exact(self, point: Point) -> tuple[mpf, ...] | None:
+        """The values on which two precisions agree; None where none do, or where one is not real.
+
+        1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
+        more bits. A value of 0 may be what is left of a cancellation, and is believed last.
+        """
+        first = _PRECISION + 3 * max(abs(math.frexp(value)[1]) for value in point.values())
+        previous: tuple[mpf, ...] | None = None
+        for attempt, more in enumerate(_MORE):
+            with mpmath.workprec(first + more):
+                values = self._evaluated(point)
+            if not all(map(mpmath.isfinite, values)):
+                return None
+            if previous and all(map(_agree, previous, values)) and (all(values) or attempt == len(_MORE) - 1):
+                return values
+            previous = values
+        return None
+
+    def _scale(self, point: Point, exact: tuple[mpf, ...]) -> tuple[mpf, ...]:
+        """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
+        scale = [mpf(0)] * len(exact)
+        with mpmath.workprec(_PRECISION):
+            for name in self._tensors:
+                moved = self._evaluated({**point, name: mpf(point[name]) * (1 + _SHIFT)})
+                for k, (a, b) in enumerate(zip(exact, moved, strict=True)):
+                    scale[k] = max(scale[k], abs(b - a) / _SHIFT) if mpmath.isfinite(b) else scale[k]
+        return tuple(scale)
+
+    def _evaluated(self, point: Point) -> tuple[mpf, ...]:
+        lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
+        values: dict[Node, object] = {}
+        for node in self._order:
+            args = [values[arg] for arg in node.args]
+            values[node] = True if node.op == "given" else evaluated(node, args, lifted)
+        return tuple(values[root] for root in self._roots)
+
+
+def _agree(a: mpf, b: mpf) -> bool:
+    return bool(abs(a - b) <= abs(b) * mpf(2) ** -_AGREE)
+
+
+def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str, magnitude: int) -> Iterator[Point]:
+    """Numbers of the type of every exponent up to 2**magnitude: most of ordinary size, some small, some large.
+
+    Several inputs are drawn independently, now and then close to one another.
+    """
+    randoms = random.Random(0)
+    rounded = FORMATS[dtype].rounded
+    ordinary = [math.ldexp(1 + (k % 4 + randoms.random()) / 4, k // 4) for k in range(-24, 20)]
+    spread = [e for e in _EXPONENTS if e <= magnitude and SMALLEST_EXPONENT[dtype] <= e < -SMALLEST_EXPONENT[dtype]]
+    wide = [math.ldexp(1 + randoms.random(), e) for e in spread]
+    singles = [sign * rounded(x) for x in [*ordinary, *wide] for sign in (1, -1)]
+    if len(tensors) == 1:
+        yield from ({tensors[0]: x, **hyper} for x in singles)
+        return
+    for k in range(_SEVERAL):
+        drawn = {name: randoms.choice(singles[: 2 * len(ordinary)] if k % 4 else singles) for name in tensors}
+        drawn = {name: rounded(x * (1 + randoms.random() / 8)) for name, x in drawn.items()}
+        if k % 5 == 0:
+            first, second = randoms.sample(list(tensors), 2)
+            drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 + randoms.random() / 64))
+        yield {**drawn, **hyper}

@@ -1,0 +1,371 @@
+"""Rational functions of something that grows, in a form that neither overflows nor cancels more than it must.
+
+Whatever is made of one growing g by arithmetic alone is P(g)/Q(g), the rest of the formula in the coefficients. It is
+computed from the smaller of g and 1/g, in which the polynomials are turned around; powers that P or Q have in common
+stand before them. There are two such g:
+
+    an exponential E = exp(u), with sigmoid, tanh, sinh, ... of multiples of u, and tanh(softplus(u)): then the smaller
+    of E and 1/E is exp(-|u|), which never overflows;
+    an input x, whose powers overflow.
+
+Logarithms and square roots of such functions have forms of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import sympy
+from sympy import Expr, Poly, Symbol
+
+from gradgen.graph import HALF, Graph, Node, inputs_of, known_sign, rebuilt, topological
+from gradgen.rewrite import terms
+
+_G = sympy.Dummy("g", positive=True)
+_MOST_NODES = 120  # of a formula that is looked at,
+_MOST_OPERATIONS = 150  # of its value as SymPy has it,
+_MOST_ATOMS = 5  # of what is no function of g in it,
+_MOST_DEGREE = 12  # of the polynomials
+
+_OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
+    "exp": lambda e: e,
+    "expm1": lambda e: e - 1,
+    "sigmoid": lambda e: e / (1 + e),
+    "logistic_density": lambda e: e / (1 + e) ** 2,
+    "sinh": lambda e: (e - 1 / e) / 2,
+    "cosh": lambda e: (e + 1 / e) / 2,
+    "tanh": lambda e: (e**2 - 1) / (e**2 + 1),
+    "sech": lambda e: 2 * e / (e**2 + 1),
+    "csch": lambda e: 2 * e / (e**2 - 1),
+}
+
+
+class _NotRationalError(Exception):
+    """The node is no rational function of what was tried."""
+
+
+def forms(node: Node) -> Iterator[Node]:
+    """Other forms of a node, all of it and of logarithms and roots in it, as rational functions."""
+    if len(topological([node])) > _MOST_NODES:
+        return
+    inputs = [node.graph.input(name) for name in inputs_of([node]) if name not in node.graph.hyper]
+    makers: list[Callable[[Node], _Fraction]] = [_Exponential, *(partial(_Power, x=x) for x in inputs)]
+    for make in makers:
+        for change in (_quotient, _inner):
+            form = change(node, make)
+            if form is not None and form is not node:
+                yield form
+
+
+def _quotient(node: Node, make: Callable[[Node], _Fraction]) -> Node | None:
+    try:
+        return make(node).node()
+    except (_NotRationalError, sympy.PolynomialError):
+        return None
+
+
+def _inner(node: Node, make: Callable[[Node], _Fraction]) -> Node:
+    """The node with the logarithms and square roots in it in their forms."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        try:
+            if below.op in ("log", "log1p"):
+                argument = changed.args[0] if below.op == "log" else 1 + changed.args[0]
+                changed = make(argument).log(changed)
+            elif below.op == "pow" and below.args[1].is_number(HALF):
+                changed = make(changed.args[0]).root(changed)
+        except (_NotRationalError, sympy.PolynomialError):
+            pass
+        new[below] = changed
+    return new[node]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """P/Q = small**power * P1(small)/Q1(small), where `small` is no larger than 1 and P1(0), Q1(0) are not zero."""
+
+    small: Node
+    power: int
+    top: Poly
+    bottom: Poly
+
+
+class _Fraction:
+    """A node as P(g)/Q(g), and what stands for the rest of the formula in the coefficients."""
+
+    def __init__(self, node: Node) -> None:
+        self.graph: Graph = node.graph
+        self.atoms: dict[Node, Symbol] = {}
+        self.done: dict[Node, Expr] = {}
+        value = self.value(node)
+        if not value.has(_G) or len(self.atoms) > _MOST_ATOMS or sympy.count_ops(value) > _MOST_OPERATIONS:
+            raise _NotRationalError
+        powers = [power.exp for power in value.atoms(sympy.Pow) if power.base == _G and power.exp.is_Rational]
+        self.unit: Expr = reduce(sympy.lcm, (power.q for power in powers), sympy.Integer(1))
+        if self.unit != 1:
+            value = sympy.powsimp(sympy.expand_power_base(value.subs(_G, _G**self.unit)))
+        top, bottom = sympy.fraction(sympy.cancel(sympy.together(value)))
+        self.top: Poly = Poly(top, _G)
+        self.bottom: Poly = Poly(bottom, _G)
+        if not 0 < max(self.top.degree(), self.bottom.degree()) <= _MOST_DEGREE:
+            raise _NotRationalError
+
+    # What a growing g is asked for
+
+    def leaf(self, node: Node) -> Expr | None:
+        """A node as a function of g, if it is one by itself."""
+        raise NotImplementedError
+
+    def smalls(self) -> tuple[Node, Node]:
+        """g and 1/g, each where it is the smaller one."""
+        raise NotImplementedError
+
+    def is_large(self) -> Node:
+        """The condition that 1/g is the smaller one."""
+        raise NotImplementedError
+
+    def sign(self) -> int:
+        """1 where g is always at least 1, -1 where always at most 1, else 0."""
+        return 0
+
+    def log_g(self) -> Node:
+        """log|g|"""
+        raise NotImplementedError
+
+    # From nodes to SymPy
+
+    def value(self, node: Node) -> Expr:
+        """A node as a rational function of g and of symbols for the rest."""
+        if node not in self.done:
+            self.done[node] = self._value(node)
+        return self.done[node]
+
+    def _value(self, node: Node) -> Expr:
+        if node.number is not None and node.number.is_Rational:
+            return node.number
+        if node.op == "add":
+            return self.value(node.args[0]) + self.value(node.args[1])
+        if node.op == "mul":
+            return self.value(node.args[0]) * self.value(node.args[1])
+        if node.op == "pow" and node.args[1].number is not None and node.args[1].number.is_Integer:
+            return self.value(node.args[0]) ** node.args[1].number
+        leaf = self.leaf(node)
+        return self.atoms.setdefault(node, sympy.Dummy(f"a{len(self.atoms)}")) if leaf is None else leaf
+
+    # The forms
+
+    def sides(self) -> tuple[_Side, _Side]:
+        left, right = self.smalls()
+        low_top, top = _lowest(self.top)
+        low_bottom, bottom = _lowest(self.bottom)
+        degree = self.bottom.degree() - self.top.degree()
+        return (
+            _Side(left, low_top - low_bottom, top, bottom),
+            _Side(right, degree, _reversed(self.top), _reversed(self.bottom)),
+        )
+
+    def node(self) -> Node:
+        """P/Q."""
+        left, right = self.sides()
+        sign = self.sign()
+        if sign:
+            side = right if sign > 0 else left
+            return self.quotient(side) * side.small**side.power
+        common = max(min(left.power, right.power), 0) if left.small is right.small else 0
+        parts = [self.quotient(side) * side.small ** (side.power - common) for side in (right, left)]
+        chosen: Node = self.graph.where(self.is_large(), *parts) * left.small**common
+        return chosen
+
+    def log(self, direct: Node) -> Node:
+        """The logarithm of P/Q; `direct` is its plain form, and serves where nothing overflows."""
+        return self.log_beside(direct, self.log_side(0), self.log_side(1))
+
+    def log_beside(self, direct: Node, left: tuple[Node, Node], right: tuple[Node, Node]) -> Node:
+        """The logarithm by the side that is the smaller one, where it has a form; each side has its condition."""
+        graph, is_large = self.graph, self.is_large()
+        on_left = graph.where(left[1], left[0], direct)
+        return graph.where(is_large, graph.where(right[1], right[0], direct), on_left)
+
+    def log_side(self, which: int) -> tuple[Node, Node]:
+        """The logarithm from one side, power * log(small) + log(c) + log1p(P1/(c Q1) - 1) with c = P1(0)/Q1(0), and
+        the condition under which it is one.
+        """
+        side = self.sides()[which]
+        at_zero = sympy.cancel(side.top.eval(0) / side.bottom.eval(0))
+        rest = self.poly_quotient(side.top - at_zero * side.bottom, at_zero * side.bottom, side.small)
+        log_small = -self.log_g() if which else self.log_g()
+        c = self.coefficient(at_zero) if at_zero.is_polynomial() else None
+        if c is None or (c.number is not None and not c.number.is_positive):
+            raise _NotRationalError
+        log_c = self.graph.apply("log", c) if c.number is None else self.graph.const(sympy.log(c.number))
+        value: Node = side.power * log_small + log_c + self.graph.apply("log1p", rest)
+        return value, self.graph.true() if c.number is not None else self.graph.apply("gt", c, 0)
+
+    def root(self, direct: Node) -> Node:
+        """sqrt(P/Q)."""
+        left, right = self.sides()
+        if left.power % 2 or right.power % 2:
+            raise _NotRationalError
+        parts = [
+            self.quotient(side) ** HALF * self.graph.apply("abs", side.small) ** (side.power // 2)
+            for side in (right, left)
+        ]
+        return self.graph.where(self.is_large(), *parts)
+
+    def quotient(self, side: _Side) -> Node:
+        return self.poly_quotient(side.top, side.bottom, side.small)
+
+    def poly_quotient(self, top: Poly | Expr, bottom: Poly | Expr, small: Node) -> Node:
+        quotient: Node = self.product(top, small) / self.product(bottom, small)
+        return quotient
+
+    # From polynomials to nodes
+
+    def product(self, poly: Poly, small: Node) -> Node:
+        """A polynomial by its factors."""
+        number, found = sympy.factor_list(poly.as_expr())
+        nodes = [self.horner(Poly(factor, _G), small) ** exponent for factor, exponent in found]
+        return reduce(self.graph.mul, nodes, self.coefficient(number))
+
+    def horner(self, poly: Poly, small: Node) -> Node:
+        if small.op == "exp" and poly.degree() == 1 and poly.all_coeffs() in ([1, -1], [-1, 1]):
+            return self.graph.apply("expm1", small.args[0]) * self.coefficient(poly.all_coeffs()[0])
+        coefficients = [self.coefficient(c) for c in reversed(poly.all_coeffs())]
+        step = 1 if any(not c.is_number(0) for c in coefficients[1::2]) else 2
+        first, *rest = reversed(coefficients[::step])
+        return reduce(lambda total, c: c + small**step * total, rest, first)
+
+    def coefficient(self, value: Expr) -> Node:
+        """A polynomial in the symbols that stand for nodes, as a node."""
+        graph = self.graph
+        if value.is_Symbol:
+            return next(node for node, symbol in self.atoms.items() if symbol == value)
+        if value.is_number:
+            return graph.const(value)
+        number, rest = value.as_content_primitive()
+        if number != 1:
+            return graph.const(number) * self.coefficient(rest)
+        if value.is_Pow:
+            return self.coefficient(value.base) ** graph.const(value.exp)
+        args = [self.coefficient(arg) for arg in value.args]
+        return reduce(graph.add if value.is_Add else graph.mul, args)
+
+
+class _Exponential(_Fraction):
+    """g = exp(u); u is what the first exponential is taken of, or a fraction of it."""
+
+    def __init__(self, node: Node) -> None:
+        self.base: dict[Node, Expr] | None = None
+        super().__init__(node)
+        if self.base is None:
+            raise _NotRationalError
+        base = reduce(self.graph.add, (self.graph.const(number) * item for item, number in self.base.items()))
+        self.u: Node = self.graph.const(1 / self.unit) * base
+
+    def leaf(self, node: Node) -> Expr | None:
+        return _OF_EXPONENTIAL[node.op](self.exponential(node.args[0])) if node.op in _OF_EXPONENTIAL else None
+
+    def exponential(self, argument: Node) -> Expr:
+        """exp(argument) as a rational function of g."""
+        result: Expr = sympy.S.One
+        rest: list[tuple[Expr, Node]] = []
+        for number, item in terms(argument):
+            if item is None:
+                factor = sympy.exp(number)
+                if not factor.is_Rational:
+                    raise _NotRationalError
+                result *= factor
+            elif item.op == "softplus" and number.is_Integer:
+                result *= (1 + self.exponential(item.args[0])) ** number
+            else:
+                rest.append((number, item))
+        return result * _G ** self.multiple({item: number for number, item in rest}) if rest else result
+
+    def multiple(self, argument: dict[Node, Expr]) -> Expr:
+        """How often a sum, as numbers by term, holds the base; the first sum asked about is the base."""
+        if self.base is None:
+            lead = sympy.sign(next(iter(argument.values())))
+            self.base = {item: number / lead for item, number in argument.items()}
+        if argument.keys() != self.base.keys():
+            raise _NotRationalError
+        ratios = {sympy.nsimplify(number / self.base[item]) for item, number in argument.items()}
+        if len(ratios) > 1 or not all(ratio.is_Rational for ratio in ratios):
+            raise _NotRationalError
+        return ratios.pop()
+
+    def sign(self) -> int:
+        return known_sign(self.u)
+
+    def smalls(self) -> tuple[Node, Node]:
+        sign = self.sign()
+        size = self.u if sign > 0 else -self.u if sign < 0 else self.graph.apply("abs", self.u)
+        small = self.graph.apply("exp", -size)
+        return small, small
+
+    def is_large(self) -> Node:
+        return self.graph.apply("ge", self.u, 0)
+
+    def log_g(self) -> Node:
+        return self.u
+
+    def log(self, direct: Node) -> Node:
+        """Near 1 the logarithm is that of 1 + (P - Q)/Q, in which nothing cancels but what must."""
+        plain = super().log(direct)
+        excess = _Plain(self, self.top - self.bottom, self.bottom).node()
+        is_near = self.graph.apply("lt", self.graph.apply("abs", excess), HALF)
+        return self.graph.where(is_near, self.graph.apply("log1p", excess), plain)
+
+
+class _Plain(_Exponential):
+    """Another quotient of polynomials in the g of a fraction."""
+
+    def __init__(self, of: _Exponential, top: Poly, bottom: Poly) -> None:
+        self.graph, self.atoms, self.u, self.unit = of.graph, of.atoms, of.u, of.unit
+        self.top, self.bottom = top, bottom
+        if top.is_zero:
+            raise _NotRationalError
+
+
+class _Power(_Fraction):
+    """g = x, an input."""
+
+    def __init__(self, node: Node, x: Node) -> None:
+        self.x = x
+        super().__init__(node)
+        if max(self.top.degree(), self.bottom.degree()) < 2 or self.unit != 1:
+            raise _NotRationalError
+
+    def leaf(self, node: Node) -> Expr | None:
+        return _G if node is self.x else None
+
+    def smalls(self) -> tuple[Node, Node]:
+        return self.x, 1 / self.x
+
+    def is_large(self) -> Node:
+        return self.graph.apply("gt", self.graph.apply("abs", self.x), 1)
+
+    def log_g(self) -> Node:
+        return self.graph.apply("log", self.graph.apply("abs", self.x))
+
+    def log(self, direct: Node) -> Node:
+        return self.log_beside(direct, (direct, self.graph.true()), self.log_side(1))
+
+    def root(self, direct: Node) -> Node:
+        _, right = self.sides()
+        if right.power % 2:
+            raise _NotRationalError
+        scaled = self.quotient(right) ** HALF * self.graph.apply("abs", self.x) ** (-right.power // 2)
+        return self.graph.where(self.is_large(), scaled, direct)
+
+
+def _lowest(poly: Poly) -> tuple[int, Poly]:
+    """The lowest power in a polynomial, and the polynomial without it."""
+    low = min(power for (power,) in poly.monoms())
+    return low, Poly(sympy.quo(poly, Poly(_G**low, _G)), _G) if low else poly
+
+
+def _reversed(poly: Poly) -> Poly:
+    return Poly(list(reversed(poly.all_coeffs())), _G)

@@ -1,0 +1,239 @@
+"""Power series of a graph at zero, for removable singularities: (exp(x) - 1)/x, (x - atan(x))/x**3, ...
+
+Truncated Laurent series (Knuth, The Art of Computer Programming 2, section 4.7) are carried through the graph node by
+node; a function of the table enters with its Taylor coefficients at the constant term of its operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
+
+import mpmath
+import sympy
+from mpmath import mpf
+
+from gradgen.evaluate import evaluated
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
+from gradgen.primitives import PRIMITIVES
+from gradgen.rewrite import factors
+
+TERMS = 44  # that are carried; quotients use up some
+_DIGITS = 100
+_ZERO = mpf(10) ** -60  # a coefficient below this is none
+_BESIDE = mpf(10) ** -40  # where a condition is decided
+_MOST_NODES = 150
+
+
+class _NoSeriesError(Exception):
+    """The node has no series at zero."""
+
+
+@dataclass(frozen=True)
+class _Series:
+    """v**low * (c[0] + c[1] v + ...), as far as it is known; c[0] is not 0 unless all is."""
+
+    low: int
+    c: tuple[mpf, ...]
+
+    @staticmethod
+    def of(low: int, coefficients: Sequence[mpf]) -> _Series:
+        coefficients = list(coefficients)
+        while coefficients and abs(coefficients[0]) < _ZERO:
+            del coefficients[0]
+            low += 1
+        return _Series(low, tuple(coefficients))
+
+    @property
+    def end(self) -> int:
+        """The first power that is not known."""
+        return self.low + len(self.c)
+
+    def __getitem__(self, power: int) -> mpf:
+        return self.c[power - self.low] if self.low <= power < self.end else mpf(0)
+
+    def __add__(self, other: _Series) -> _Series:
+        low, end = min(self.low, other.low), min(self.end, other.end)
+        return _Series.of(low, [self[k] + other[k] for k in range(low, end)])
+
+    def __mul__(self, other: _Series) -> _Series:
+        count = min(len(self.c), len(other.c))
+        c = [mpmath.fsum(self.c[i] * other.c[k - i] for i in range(k + 1)) for k in range(count)]
+        return _Series.of(self.low + other.low, c)
+
+    def power(self, exponent: mpf) -> _Series:
+        """By the recurrence of J.C.P. Miller."""
+        low = self.low * exponent
+        if not self.c or not mpmath.isint(low) or (self.c[0] < 0 and not mpmath.isint(exponent)):
+            raise _NoSeriesError
+        c = [self.c[0] ** exponent]
+        for k in range(1, len(self.c)):
+            total = mpmath.fsum((exponent * i - (k - i)) * self.c[i] * c[k - i] for i in range(1, k + 1))
+            c.append(total / (k * self.c[0]))
+        return _Series.of(int(low), c)
+
+    def through(self, function: Callable[[mpf], mpf]) -> _Series:
+        """function(self), for a function that is analytic at the constant term."""
+        if self.low < 0 or self.end <= 0:
+            raise _NoSeriesError
+        at = self[0]
+        inner = _Series.of(0, [mpf(0), *(self[k] for k in range(1, self.end))])
+        count = self.end if not inner.c else -(-self.end // max(inner.low, 1))
+        taylor = _taylor(function, at, count)
+        total = _constant(mpf(0), self.end)
+        for coefficient in reversed(taylor):
+            total = total * inner + _constant(coefficient, self.end)
+        return total
+
+
+def _constant(value: mpf, terms: int = TERMS) -> _Series:
+    return _Series.of(0, [value, *[mpf(0)] * (terms - 1)])
+
+
+@lru_cache(maxsize=256)
+def _taylor(function: Callable[[mpf], mpf], at: mpf, count: int) -> tuple[mpf, ...]:
+    """The coefficients of the polynomial through equidistant points so close that it is the Taylor polynomial."""
+    points = count + _GUARD
+    step = mpf(2) ** -_STEP
+    with mpmath.workprec(mpmath.mp.prec + _STEP * points + points):
+        nodes = [step * (k - points // 2) for k in range(points)]
+        try:
+            table = [function(at + node) for node in nodes]
+        except (ValueError, ZeroDivisionError, OverflowError, mpmath.NoConvergence) as error:
+            raise _NoSeriesError from error
+        if not all(isinstance(value, mpf) and mpmath.isfinite(value) for value in table):
+            raise _NoSeriesError
+        for order in range(1, points):  # divided differences
+            for k in range(points - 1, order - 1, -1):
+                table[k] = (table[k] - table[k - 1]) / (order * step)
+        polynomial = [table[-1]]
+        for k in range(points - 2, -1, -1):  # times (v - nodes[k]), plus table[k]
+            shifted = [mpf(0), *polynomial]
+            polynomial = [a - nodes[k] * b for a, b in zip(shifted, [*polynomial, mpf(0)], strict=True)]
+            polynomial[0] += table[k]
+    return tuple(polynomial[:count])
+
+
+_GUARD = 24  # more points than coefficients: the last ones are not exact
+_STEP = 12  # the points are 2**-12 apart
+
+
+def varying(root: Node, tensors: Sequence[str]) -> tuple[Node, Node]:
+    """The root as a product of what depends on no tensor and the rest."""
+    graph = root.graph
+    number, found = factors(root)
+    fixed, rest = graph.const(number), graph.const(1)
+    for base, exponent in found:
+        if set(inputs_of([base])).isdisjoint(tensors):
+            fixed = fixed * base**exponent
+        else:
+            rest = rest * base**exponent
+    return fixed, rest
+
+
+def variable(root: Node, tensors: Sequence[str]) -> Node | None:
+    """The node that the root is a function of alone: the input, or a product of inputs such as beta*x."""
+    fresh = root.graph.input("series variable")
+    for node in topological([root]):
+        depends = any(name in tensors for name in inputs_of([node]))
+        if depends and inputs_of(substitute([root], {node: fresh})) == [fresh.value]:
+            return node
+    return None
+
+
+def coefficients(root: Node, variable: Node) -> list[mpf] | None:
+    """The power series of a node in another one at zero, as far as it is known; None where there is none."""
+    order = topological([root], stop={variable})
+    if len(order) > _MOST_NODES:
+        return None
+    with mpmath.workdps(_DIGITS):
+        known: dict[Node, _Series] = {}
+        try:
+            for node in order:
+                if node.op not in CONDITIONS:
+                    known[node] = _expanded(node, known, variable)
+        except _NoSeriesError:
+            return None
+        series = known[root]
+        return [series[k] for k in range(series.end)] if series.low >= 0 else None
+
+
+def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
+    if node is variable:
+        return _Series(1, (mpf(1), *[mpf(0)] * (TERMS - 1)))
+    if node.number is not None:
+        return _constant(evaluated(node, [], {}))
+    args = [known.get(arg) for arg in node.args]
+    if node.op == "where":
+        return _branch(node, known, variable)
+    if node.op == "add":
+        return args[0] + args[1]  # type: ignore[operator]
+    if node.op == "mul":
+        return args[0] * args[1]  # type: ignore[operator]
+    if node.op == "pow" and node.args[1].number is not None:
+        return args[0].power(evaluated(node.args[1], [], {}))  # type: ignore[union-attr]
+    if node.op == "hypot":
+        return (args[0] * args[0] + args[1] * args[1]).power(mpf(1) / 2)  # type: ignore[operator]
+    if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
+        return args[0] if args[0].c[0] > 0 else args[0] * _constant(mpf(-1))  # type: ignore
+    row = PRIMITIVES.get(node.op)
+    if row is None or row.derivative is None or node.op in _NOT_ANALYTIC:
+        raise _NoSeriesError
+    if row.constant_operands == 1 and len(args) == 2:
+        return args[1].through(partial(row.mpmath, evaluated(node.args[0], [], {})))  # type: ignore[union-attr]
+    if len(args) != 1:
+        raise _NoSeriesError
+    return args[0].through(row.mpmath)  # type: ignore[union-attr]
+
+
+_NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "unit"})
+
+
+def _branch(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
+    """The branch of a selection that is taken on both sides of zero."""
+    graph: Graph = node.graph
+    point = graph.input("series variable")
+    (condition,) = substitute([node.args[0]], {variable: point})
+    taken = {_holds(condition, {str(point.value): side * _BESIDE}) for side in (1, -1)}
+    if len(taken) != 1:
+        raise _NoSeriesError
+    return known[node.args[1] if taken.pop() else node.args[2]]
+
+
+def _holds(condition: Node, point: dict[str, mpf]) -> bool:
+    values: dict[Node, object] = {}
+    for node in topological([condition]):
+        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
+    return bool(values[condition])
+
+
+def polynomial(found: Sequence[mpf], variable: Node, reach: float, digits: int) -> Node | None:
+    """The shortest polynomial that is the series to so many binary digits for |variable| < reach; None if too few
+    terms are known.
+    """
+    sizes = [float(abs(c)) * reach**k for k, c in enumerate(found)]
+    lead = next((size for size in sizes if size), None)
+    if lead is None:
+        return None
+    count = next((n for n in range(1, len(found) - 4) if sum(sizes[n:]) <= lead * 2.0**-digits), None)
+    return None if count is None else _horner([_exact(c) for c in found[:count]], variable)
+
+
+def _horner(numbers: list[sympy.Expr], variable: Node) -> Node:
+    graph = variable.graph
+    low = next(k for k, number in enumerate(numbers) if number)
+    step = 1 if any(numbers[low + 1 :: 2]) else 2
+    first, *rest = [graph.const(number) for number in reversed(numbers[low::step])]
+    return variable**low * reduce(lambda total, number: number + variable**step * total, rest, first)
+
+
+def _exact(value: mpf) -> sympy.Expr:
+    """The small fraction that a coefficient is, if it is one, else its nearest double."""
+    if abs(value) < _ZERO:
+        return sympy.Integer(0)
+    fraction = sympy.Rational(str(mpmath.nstr(value, 60))).limit_denominator(10**12)
+    with mpmath.workdps(60):
+        if abs(mpf(fraction.p) / fraction.q - value) < abs(value) * mpf(10) ** -45:
+            return fraction
+    return sympy.Float(float(value), 17)

@@ -1,0 +1,195 @@
+"""The exhaustive run: the C kernels for narrow types, at every input that there is, against those for float64.
+
+The float64 kernels are held against mpmath by the ordinary run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from gradgen.ulp import MANTISSA
+from gradgen.verify.measure import Measured, dtype_name, jet, shown
+from gradgen.verify.quantity import Quantity
+from gradgen.verify.space import Space
+from gradgen.verify.subject import Subject
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+PATH = "cpu, exhaustive"
+
+_STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
+_EXPONENT = 0x7FF << 52  # of a float64
+_T = TypeVar("_T")
+
+
+def run(
+    subject: Subject,
+    space: Space,
+    progress: Callable[[], None],
+    others: Mapping[str, Callable[..., tuple[Tensor, ...]]],
+) -> list[Measured]:
+    """Measure the C kernels of an op.
+
+    Args:
+        subject: the op.
+        space: its inputs.
+        progress: called once for each chunk.
+        others: functions of the same inputs to be measured beside it, values and gradients, by what to call them.
+    """
+    sweeps = [_Sweep(subject, space.dtype, PATH, subject.call, subject.quantities)]
+    simple = [quantity for quantity in subject.quantities if len(quantity.wrt) < 2]
+    sweeps += [_Sweep(subject, space.dtype, name, call, simple) for name, call in others.items()]
+
+    def examine(k: int) -> list[list[Measured]]:
+        inputs = space[k]
+        wide = {name: x.double() for name, x in inputs.items()}
+        exact = jet(subject.call, wide, subject.differentiable, subject.quantities)
+        return [sweep.examined(inputs, wide, exact) for sweep in sweeps]
+
+    for found in _in_threads(examine, len(space)):
+        for sweep, rows in zip(sweeps, found, strict=True):
+            sweep.add(rows)
+        progress()
+    return [row for sweep in sweeps for row in sweep.rows.values()]
+
+
+def _in_threads(function: Callable[[int], _T], count: int) -> Iterator[_T]:
+    """function(0), function(1), ... in order, computed by as many threads as torch uses.
+
+    Each works on a chunk of its own, so that they need not wait for one another after each of many short operations.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(threads)
+    pending: deque[Future[_T]] = deque()
+    try:
+        for k in range(count):
+            pending.append(pool.submit(function, k))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+class _Sweep:
+    """The errors of one way to compute, collected chunk by chunk."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        dtype: torch.dtype,
+        path: str,
+        call: Callable[..., tuple[Tensor, ...]],
+        quantities: Sequence[Quantity],
+    ) -> None:
+        self._subject, self._call, self._quantities = subject, call, quantities
+        self._dtype = dtype_name(dtype)
+        self._smallest, self._largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
+        self._ulps = 2.0 ** (MANTISSA[self._dtype] - 1)  # from a power of two to the next
+        kinds = dict.fromkeys(quantity.kind for quantity in quantities)
+        self.rows = {kind: Measured(subject.name, self._dtype, kind, path) for kind in kinds}
+
+    def add(self, rows: Sequence[Measured]) -> None:
+        """Take in what was found in a chunk; in the order of the chunks, so that each run finds the same."""
+        for row in rows:
+            self.rows[row.kind].add(row)
+
+    def examined(
+        self, inputs: dict[str, Tensor], wide: dict[str, Tensor], exact: dict[Quantity, Tensor]
+    ) -> list[Measured]:
+        """The errors in a chunk, as far as they are larger than what is known.
+
+        Args:
+            inputs: the chunk.
+            wide: the same in float64.
+            exact: the exact results.
+        """
+        rows = []
+        found = jet(self._call, inputs, self._subject.differentiable, self._quantities)
+        for quantity, values in found.items():
+            row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="")
+            computed, right = values.double(), exact[quantity]
+            # First in units of the result itself, which are the smaller ones: few exceed even then what is known.
+            quick = self._errors(computed, right, self._unit(right))
+            if not quick.max() <= row.worst:  # NaN is no number; it may be right
+                suspects = (~(quick <= row.worst)).nonzero().squeeze(1)
+                places = {name: x[suspects] for name, x in wide.items()}
+                self._look_closely(row, quantity, places, computed[suspects], right[suspects])
+            rows.append(row)
+        return rows
+
+    def _unit(self, size: Tensor) -> Tensor:
+        """What one unit in the last place of numbers of that size is, times `_ulps`."""
+        unit = size.abs().clamp_(self._smallest, self._largest)
+        unit.view(torch.int64).bitwise_and_(_EXPONENT)  # leaves the power of two
+        return unit
+
+    def _errors(self, computed: Tensor, exact: Tensor, unit: Tensor) -> Tensor:
+        return (computed - exact).abs_().div_(unit).mul_(self._ulps)
+
+    def _look_closely(
+        self, row: Measured, quantity: Quantity, wide: dict[str, Tensor], computed: Tensor, exact: Tensor
+    ) -> None:
+        """Measure results as `gradgen.verify.quantity.error` does, and put the worst into the row."""
+        same_sign = (computed > 0) == (exact > 0)
+        fine = computed == exact
+        fine |= exact.isinf() & (computed.abs() == self._largest) & same_sign
+        fine |= computed.isinf() & (exact.abs() > self._largest) & same_sign
+        fine |= exact.isnan() & (computed.isnan() | self._may_be_a_number(quantity, wide))
+        rest = (~fine).nonzero().squeeze(1)
+        if not len(rest):
+            return
+        wide, computed, exact = {name: x[rest] for name, x in wide.items()}, computed[rest], exact[rest]
+        unit = self._unit(torch.maximum(exact.abs(), self._scale(wide, quantity, exact)))
+        errors = self._errors(computed, exact, unit)
+        # An infinity for what is all but beyond the largest number is right.
+        errors[computed.isinf() & (exact.abs() + 4 * unit / self._ulps > self._largest) & same_sign[rest]] = 0.0
+        bad = ~errors.isfinite()
+        if bad.any():
+            row.bad += int(bad.sum())
+            row.bad_at = row.bad_at or self._told(quantity, wide, computed, exact, int(bad.byte().argmax()))
+            errors[bad] = 0.0
+        at = int(errors.argmax())
+        if errors[at] > row.worst:
+            row.worst, row.at = errors[at].item(), self._told(quantity, wide, computed, exact, at)
+
+    def _may_be_a_number(self, quantity: Quantity, wide: dict[str, Tensor]) -> Tensor:
+        """Where a number passes though float64 gives NaN: not in a value if an input is NaN, else the fault is there.
+
+        A derivative may be a number whatever the input is, as that of a linear function.
+        """
+        some_nan = torch.stack([x.isnan() for x in wide.values()]).any(0)
+        return torch.ones_like(some_nan) if quantity.wrt else ~some_nan
+
+    def _scale(self, wide: dict[str, Tensor], quantity: Quantity, exact: Tensor) -> Tensor:
+        """The largest |x * d quantity/dx| over the inputs.
+
+        From the kernels where they have that derivative, else from what a step makes of the result: for an input
+        without gradient, and for second derivatives.
+        """
+        scale = torch.zeros_like(exact)
+        for name, x in wide.items():
+            following = Quantity(quantity.output, (*quantity.wrt, name))
+            if following in self._subject.quantities:
+                shift = x * self._float64(wide, following)
+            else:
+                shift = (self._float64({**wide, name: x * (1 + _STEP)}, quantity) - exact) / _STEP
+            scale = torch.maximum(scale, shift.abs().nan_to_num(0.0, posinf=0.0))
+        return scale
+
+    def _float64(self, wide: dict[str, Tensor], quantity: Quantity) -> Tensor:
+        return jet(self._subject.call, wide, self._subject.differentiable, [quantity])[quantity]
+
+    def _told(self, quantity: Quantity, wide: dict[str, Tensor], computed: Tensor, exact: Tensor, at: int) -> str:
+        point = shown({name: x[at].item() for name, x in wide.items()}, self._dtype)
+        what = quantity.described(len(self._subject.formula.outputs))
+        return f"{what} at {point}: {computed[at].item():.9g} in place of {exact[at].item():.9g}"

@@ -1,0 +1,168 @@
+"""The exact results of an op at a point: value, gradients, second derivatives, each with its scale."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import mpmath
+from mpmath import mpf
+from sympy import Abs, Heaviside, Max, Min, Mod, Piecewise, ceiling, floor, frac, sign
+from sympy.logic.boolalg import ITE
+
+from gradgen import exact
+from gradgen.evaluate import evaluated
+from gradgen.graph import Node
+from gradgen.load import Formula
+from gradgen.verify.quantity import Exact, Point, Quantity
+
+# How far points and results reach. Enough for float32 and what is narrower, and for ordinary numbers of float64; that
+# more digits are needed shows in that two precisions do not agree.
+BITS = 160
+BITS_OF_FLOAT64 = 1075
+
+_ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
+_EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
+_NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
+_CLOSE = mpf(2) ** -40  # how well slopes on both sides, or values far out, agree where there is no kink, or a limit
+_FAR = (mpf(2) ** 160, mpf(2) ** 320)  # stand for infinity
+_BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
+
+
+class Reference:
+    """The exact results of an op, as far as they can be had; each is computed once.
+
+    Args:
+        formula: the op as the user wrote it.
+        hyper: its hyper-parameters.
+        bits: how far points and results reach, as for `gradgen.exact.Exact`.
+    """
+
+    def __init__(self, formula: Formula, hyper: Mapping[str, float], bits: int = BITS) -> None:
+        self._inputs = [p.name for p in formula.tensors]
+        self._hyper = dict(hyper)
+        self._formula = _Shaken(formula, bits)
+        # Derivatives of the user's own are what the op's gradients are, whatever its formula says.
+        self._own = {
+            name: _Shaken(replace(formula, outputs=expressions, derivatives={}, places={}, names=()), bits)
+            for name, expressions in formula.derivatives.items()
+        }
+        self._rough = any(
+            expression.has(*_ROUGH)
+            for group in (formula.outputs, *formula.derivatives.values())
+            for expression in group
+        )
+        self._known: dict[tuple[object, ...], mpf | None] = {}
+
+    def __call__(self, point: Point, quantities: Iterable[Quantity]) -> dict[Quantity, Exact]:
+        """Those of the quantities that are determined at the point, which is finite.
+
+        Left out is what is not real, what no practical precision settles, and derivatives at a kink, where not
+        mathematics but a convention says what they are.
+        """
+        found = {}
+        for quantity in quantities:
+            if quantity.wrt and Quantity(quantity.output, ()) not in found:
+                continue  # what has no value needs no derivative, which would be long in the finding
+            if self._rough and self._is_kink(point, quantity):
+                continue
+            value = self._at(point, quantity)
+            if value is None:
+                continue
+            found[quantity] = Exact(value, partial(self._scale, point, quantity))
+        return found
+
+    def limit(self, point: Point, quantity: Quantity) -> mpf | None:
+        """What a quantity tends to as the infinite coordinates of a point grow; None where that is not plain to see."""
+        near = self._at({name: _towards(x, _FAR[0]) for name, x in point.items()}, quantity)
+        far = None if near is None else self._at({name: _towards(x, _FAR[1]) for name, x in point.items()}, quantity)
+        if near is None or far is None:
+            return None
+        if abs(near - far) <= _CLOSE * abs(far):
+            return far
+        if max(abs(near), abs(far)) < 1 / _BEYOND:
+            return mpf(0)
+        if min(abs(near), abs(far)) > _BEYOND and near * far > 0 and abs(near) < abs(far):
+            return mpmath.sign(far) * mpmath.inf
+        return None
+
+    def _scale(self, point: Point, quantity: Quantity) -> mpf | None:
+        """The largest |x * d quantity/dx| over the inputs; None where it cannot be had."""
+        shifts = [mpf(0)]
+        for name in self._inputs:
+            if point[name] != 0:
+                slope = self._at(point, quantity, name)
+                if slope is None:
+                    return None
+                shifts.append(abs(point[name] * slope))
+        return max(shifts)
+
+    def _at(self, point: Mapping[str, float | mpf], quantity: Quantity, *more: str) -> mpf | None:
+        """A quantity, or its derivative by `more`; None where it is not real, or cannot be had."""
+        wrt = (*quantity.wrt, *more)
+        first, *rest = wrt or ("",)
+        own = self._own.get(first)
+        names = tuple(rest) if own else wrt
+        key = (quantity.output, first if own else "", *sorted(names), *point.values())
+        if key not in self._known:
+            self._known[key] = (own or self._formula).result({**point, **self._hyper}, names, quantity.output)
+        return self._known[key]
+
+    def _is_kink(self, point: Point, quantity: Quantity) -> bool:
+        """Whether a derivative is another one on either side of the point."""
+        if len(quantity.wrt) - (bool(quantity.wrt) and quantity.wrt[0] in self._own) == 0:
+            return False  # not differentiated at all: as good at a kink as anywhere
+        for name in self._inputs:
+            step = _NEAR * (abs(point[name]) or 1)
+            below, above = (
+                self._at({**point, name: mpmath.fadd(point[name], d, exact=True)}, quantity) for d in (-step, step)
+            )
+            if below is None or above is None or abs(above - below) > _CLOSE * max(abs(above), abs(below), _NEAR):
+                return True
+        return False
+
+
+def _towards(x: float, distance: mpf) -> mpf:
+    return mpmath.sign(x) * distance if mpmath.isinf(x) else mpf(x)
+
+
+class _Shaken(exact.Exact):
+    """The exact value of a formula, or the admission that it cannot be had.
+
+    No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
+    0 that is not there. Hence what a function gives is shaken in its last digits: what hangs on these does not agree.
+    """
+
+    def __init__(self, formula: Formula, bits: int) -> None:
+        super().__init__(formula, bits)
+        self._random = random.Random(bits)
+
+    def result(self, point: Mapping[str, float | mpf], wrt: tuple[str, ...], output: int) -> mpf | None:
+        """The derivative of an output by the inputs `wrt`, none for its value; None where it cannot be had."""
+        try:
+            found = self.derivative(point, wrt, output) if wrt else self.value(point, output)
+        except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+            return None
+        return None if mpmath.isnan(found) else found
+
+    def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
+        values: dict[Node, object] = {}
+        for node in self._orders[output]:
+            value = evaluated(node, [values[arg] for arg in node.args], point)
+            values[node] = self._shake(value) if _is_rounded(node) else value
+        return values
+
+    def _shake(self, value: object) -> object:
+        if not isinstance(value, mpf) or not mpmath.isfinite(value):
+            return value
+        return value * (1 + self._random.uniform(-1, 1) * mpf(2) ** (8 - mpmath.mp.prec))
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether a node's value has as many digits as there are; sums and products of numbers do not."""
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is None or not (exponent.is_Integer and exponent > 0)
+    return bool(node.args) and node.op not in _EXACT_OPS

@@ -1,0 +1,90 @@
+"""What a verification prints: a table for each op, and in words what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from gradgen.verify.gradchecks import Check
+from gradgen.verify.measure import Measured
+from gradgen.verify.ordinary import Outcome
+from gradgen.verify.peers import PATH as PEER
+from gradgen.verify.subject import Subject
+
+
+def table(subject: Subject, outcome: Outcome, bar: float) -> Table:
+    """The measured errors of an op, a row for each type and kind of quantity, a column for each path."""
+    groups: dict[tuple[str, str], dict[str, Measured]] = {}
+    for row in outcome.rows:
+        groups.setdefault((row.dtype, row.kind), {})[row.path] = row
+    columns = list(dict.fromkeys([row.path for row in outcome.rows] + [check.path for check in outcome.checks]))
+    hyper = "".join(f", {name}={value:g}" for name, value in subject.hyper.items())
+    found = Table(title=f"{subject.name}{hyper}: worst and mean error in ULPs", title_justify="left")
+    for column in ("type", "quantity", *columns, "paths differ by", "bad", "worst"):
+        found.add_column(column, overflow="fold")
+    for (dtype, kind), rows in groups.items():
+        ours = [row for row in rows.values() if row.path != PEER]
+        worst = max(ours, key=lambda row: row.worst)
+        apart = [row.apart for row in rows.values() if row.apart is not None]
+        found.add_row(
+            dtype,
+            kind,
+            *[_cell(rows.get(column), bar) for column in columns],
+            number(max(apart)) if apart else "",
+            _bad(sum(row.bad for row in ours)),
+            Text(worst.at.partition(": ")[0]),
+        )
+    for name in dict.fromkeys(check.name for check in outcome.checks):
+        by_path = {check.path: check for check in outcome.checks if check.name == name}
+        found.add_row("float64", name, *[_status(by_path.get(column)) for column in columns])
+    return found
+
+
+def complaints(outcome: Outcome, bar: float) -> list[str]:
+    """What is wrong with an op, a line each; what is wrong in the same way on several paths is one."""
+    lines: dict[str, list[str]] = {}
+    for row in outcome.rows:
+        if row.path == PEER:
+            continue
+        if row.worst > bar:
+            text = f"{row.dtype} {row.kind}: {number(row.worst)} ULPs, over the bar of {bar:g}: {row.at}"
+            lines.setdefault(text, []).append(row.path)
+        if row.bad:
+            text = f"{row.dtype} {row.kind}: {row.bad} of {row.count} are bad, such as {row.bad_at}"
+            lines.setdefault(text, []).append(row.path)
+    for check in outcome.checks:
+        if check.failed:
+            lines.setdefault(f"{check.name}: {check.status}", []).append(check.path)
+    return [*outcome.failures, *(f"{text} ({' and '.join(dict.fromkeys(paths))})" for text, paths in lines.items())]
+
+
+def number(error: float) -> str:
+    """An error in as many digits as mean something."""
+    return f"{error:.2f}" if error < 1000 else f"{error:.3g}"
+
+
+def worst_of(rows: Iterable[Measured]) -> tuple[float, str, int]:
+    """The worst error of some rows, where it is, and how many bad results there are."""
+    found: Sequence[Measured] = list(rows)
+    worst = max(found, key=lambda row: row.worst)
+    return worst.worst, worst.at, max(row.bad for row in found)
+
+
+def _cell(row: Measured | None, bar: float) -> Text:
+    if row is None:
+        return Text("")
+    mean = "" if row.mean is None else f" / {number(row.mean)}"
+    wrong = not row.passes(bar) and row.path != PEER
+    return Text(f"{number(row.worst)}{mean}", style="bold red" if wrong else "")
+
+
+def _bad(count: int) -> Text:
+    return Text(str(count), style="bold red" if count else "")
+
+
+def _status(check: Check | None) -> Text:
+    if check is None:
+        return Text("")
+    return Text("failed", style="bold red") if check.failed else Text(check.status)

@@ -1,0 +1,105 @@
+"""The whole of a verification, from spec files to a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gradgen.errors import GradgenError
+from gradgen.verify import exhaustive, ordinary, peers, record, report
+from gradgen.verify.ordinary import Outcome
+from gradgen.verify.settings import Settings
+from gradgen.verify.space import Space
+from gradgen.verify.subject import Subject, built
+
+_WIDTH = 150  # of tables where there is no terminal
+
+
+def verify(settings: Settings) -> bool:
+    """Measure all ops, print what was found, and tell whether everything is within the bar.
+
+    Raises:
+        GradgenError: for a mistake in the specs, or in how the command was called.
+    """
+    if settings.stride > 1 and not settings.exhaustive:
+        raise GradgenError("--stride thins an exhaustive run", hint="Give --exhaustive, too.")
+    if settings.record:
+        record.current(settings.record)  # a mistake in the file is to be told before anything is measured
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    outcomes: list[Outcome] = []
+    wrong = 0
+    with built(settings.paths, settings.templates) as subjects:
+        for subject in subjects:
+            started = time.perf_counter()
+            with _progress(console, subject.name) as progress:
+                outcome = _outcome(subject, settings, progress)
+            console.print(report.table(subject, outcome, settings.bar))
+            complaints = report.complaints(outcome, settings.bar)
+            for line in complaints:
+                console.print(f"{subject.name}: {line}", style="red", markup=False, soft_wrap=True)
+            verdict = "not sound" if complaints else "sound"
+            console.print(f"{subject.name}: {verdict} ({_duration(time.perf_counter() - started)})\n", markup=False)
+            wrong += bool(complaints)
+            outcomes.append(outcome)
+        if settings.record:
+            record.save(settings.record, record.markdown(outcomes, _method(settings), subjects[0].runtime))
+            console.print(f"recorded in {settings.record}", markup=False, soft_wrap=True)
+    console.print(f"{len(outcomes)} verified, {wrong} of them not sound" if wrong else f"{len(outcomes)} verified")
+    return not wrong
+
+
+Tick = Callable[[str, int], Callable[[], None]]
+
+
+def _outcome(subject: Subject, settings: Settings, progress: Tick) -> Outcome:
+    """All that is measured of an op."""
+    peer = peers.find(subject) if settings.record else None
+    outcome = ordinary.run(subject, settings.points, peer, progress("ordinary points", ordinary.STEPS))
+    if settings.exhaustive and not outcome.failures:  # kernels that fell back would be compared with themselves
+        others = {peers.PATH: peer} if peer else {}
+        for dtype in exhaustive.DTYPES:
+            space = Space(subject.inputs, dtype, settings.stride)
+            tick = progress(f"{dtype}".removeprefix("torch."), len(space))
+            found = exhaustive.run(subject, space, tick, others)
+            measured = {(row.dtype, row.kind, row.path) for row in found}
+            outcome.rows = [row for row in outcome.rows if (row.dtype, row.kind, row.path) not in measured] + found
+    return outcome
+
+
+def _method(settings: Settings) -> str:
+    """How was measured, for the record."""
+    points = "dozens" if settings.points is None else f"{settings.points} of each kind"
+    text = f"Points: {points} for each type, every exponent alike, ordinary and special ones, against mpmath."
+    if settings.exhaustive:
+        thinned = f", of float32 every {settings.stride}th" if settings.stride > 1 else ""
+        text += (
+            f" Then, for the C kernels of float16, bfloat16 and float32, every input there is{thinned}, or of several"
+            " inputs millions of tuples, against the float64 kernel."
+        )
+    return f"{text} Each number is the worst of all paths."
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+@contextmanager
+def _progress(console: Console, name: str) -> Iterator[Tick]:
+    """Gives a function that begins a bar, of so many steps, and gives the function that moves it on.
+
+    Bars are for terminals; elsewhere nothing is shown until an op is done.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+
+        def begin(what: str, steps: int) -> Callable[[], None]:
+            task = bars.add_task(f"{name}: {what}", total=steps)
+            return lambda: bars.advance(task)
+
+        yield begin

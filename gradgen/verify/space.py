@@ -1,0 +1,68 @@
+"""The inputs of an exhaustive run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gradgen.verify import points
+
+_CHUNK = 1 << 18  # numbers at a time: what is computed of them stays in the processor's cache
+_TUPLES = 10_000_000  # of several inputs
+_MOST_OF_GRID = 1 << 14
+_SIGNED = {16: torch.int16, 32: torch.int32}
+
+# Odd, and near 2**32 times the golden section and other irrational numbers: their multiples fill all dimensions evenly.
+_STEPS = (2654435769, 3242174889, 2447445413, 3535990533, 1779033703, 3144134277, 2869860233, 1013904243)
+
+
+class Space:
+    """The inputs of an exhaustive run, in chunks.
+
+    For an op of one input these are all bit patterns, NaN among them, and of float32 every `stride`-th. For several
+    inputs they are tuples that are spread evenly over the bit patterns, preceded by combinations of special numbers.
+
+    Args:
+        names: the inputs.
+        dtype: float16, bfloat16 or float32.
+        stride: by how much to thin float32 numbers, or tuples.
+    """
+
+    def __init__(self, names: Sequence[str], dtype: torch.dtype, stride: int) -> None:
+        self.names, self.dtype = names, dtype
+        self._bits = points.width(dtype)
+        self._single = len(names) == 1
+        self._step = stride if dtype == torch.float32 or not self._single else 1
+        self._total = -(-(1 << self._bits if self._single else _TUPLES) // self._step)
+
+    def __len__(self) -> int:
+        """How many chunks there are."""
+        return -(-self._total // _CHUNK) + (not self._single)
+
+    def __getitem__(self, k: int) -> dict[str, Tensor]:
+        """A chunk: a column for each input."""
+        if self._single:
+            return {self.names[0]: self._numbers(self._indices(k) * self._step)}
+        if k == 0:
+            values = [*points.special(self.dtype), math.inf, -math.inf]
+            grid = points.grid(self.names, values, _MOST_OF_GRID, "grid")
+            return {name: torch.tensor([point[name] for point in grid], dtype=self.dtype) for name in self.names}
+        index = self._indices(k - 1)
+        columns = [
+            (index * step + j * (index >> 3)) % (1 << 32)
+            for j, step in enumerate(itertools.islice(itertools.cycle(_STEPS), len(self.names)))
+        ]
+        return {
+            name: self._numbers(column >> (32 - self._bits)) for name, column in zip(self.names, columns, strict=True)
+        }
+
+    def _indices(self, k: int) -> Tensor:
+        return torch.arange(k * _CHUNK, min((k + 1) * _CHUNK, self._total))
+
+    def _numbers(self, patterns: Tensor) -> Tensor:
+        """The numbers with these bit patterns."""
+        return patterns.to(_SIGNED[self._bits]).view(self.dtype)

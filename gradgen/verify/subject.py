@@ -1,0 +1,114 @@
+"""What is verified: an op as a build gives it, imported from a folder that is thrown away afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from gradgen import build
+from gradgen.errors import GradgenError
+from gradgen.load import Formula, load
+from gradgen.verify.quantity import Quantity
+
+# What a hyper-parameter without a default is set to.
+_FALLBACK: dict[str, float | int | bool] = {"float": 1.0, "int": 1, "bool": True}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An op, as it was written and as it was built.
+
+    Attributes:
+        formula: what the user wrote.
+        function: what people call; takes the tensors, then the hyper-parameters by name.
+        runtime: the module that the generated ones share.
+    """
+
+    formula: Formula
+    function: Callable[..., Any]
+    runtime: Any
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.formula.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensor inputs."""
+        return tuple(p.name for p in self.formula.tensors)
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        """The tensor inputs that get a gradient."""
+        return tuple(p.name for p in self.formula.tensors if p.grad)
+
+    @property
+    def hyper(self) -> dict[str, float | int | bool]:
+        """The hyper-parameters: their defaults, and 1 where there is none."""
+        return {p.name: _FALLBACK[p.kind] if p.default is None else p.default for p in self.formula.scalars}
+
+    @property
+    def quantities(self) -> list[Quantity]:
+        """What is measured: value, gradients, second derivatives.
+
+        Derivatives that the user wrote need not commute; of all others one order stands for both.
+        """
+        names, found = self.differentiable, []
+        for output in range(len(self.formula.outputs)):
+            found.append(Quantity(output, ()))
+            found += [Quantity(output, (name,)) for name in names]
+            for k, name in enumerate(names):
+                found += [
+                    Quantity(output, (name, other)) for other in (names if self.formula.derivatives else names[k:])
+                ]
+        return found
+
+    def call(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The outputs."""
+        results = self.function(*tensors, **self.hyper)
+        return results if isinstance(results, tuple) else (results,)
+
+
+@contextmanager
+def built(paths: tuple[Path, ...], templates: Path | None) -> Iterator[list[Subject]]:
+    """The ops of spec files and folders of them, in order, built and imported for as long as the context lasts.
+
+    Raises:
+        GradgenError: for the first mistake in the specs or in how they are named.
+    """
+    with tempfile.TemporaryDirectory(prefix="gradgen-verify-") as folder:
+        package = Path(folder).name.replace("-", "_")
+        survey = build.make_survey(paths, Path(folder, package), templates)
+        if survey.problems:
+            raise survey.problems[0]
+        for result in build.build(survey, jobs=1):
+            if isinstance(result, build.Failed):
+                raise _failure(result)
+        specs = [target.spec for target in survey.stale if target.spec]
+        sys.path.insert(0, folder)
+        importlib.invalidate_caches()
+        try:
+            runtime = importlib.import_module(f"{package}._runtime")
+            yield [
+                Subject(formula, getattr(importlib.import_module(f"{package}.{spec.stem}"), formula.name), runtime)
+                for spec in specs
+                for formula in load(spec)
+            ]
+        finally:
+            sys.path.remove(folder)
+            for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+                del sys.modules[name]
+
+
+def _failure(result: build.Failed) -> Exception:
+    """What to raise for a spec that could not be built."""
+    return RuntimeError(result.message) if result.is_bug else GradgenError(result.message)

@@ -1,0 +1,299 @@
+"""What `gradgen explain` says: every rewrite is a rule and an identity, every count is that of a hand count."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click.testing
+import mpmath
+import pytest
+from mpmath import mpf
+
+from gradgen.cli import main
+from gradgen.evaluate import evaluated
+from gradgen.explain import Explanation, Rewrite, _rewrites, explain, operations_of
+from gradgen.graph import Graph, Node, topological
+from gradgen.printers.latex import symbol
+from gradgen.rewrite import recorded, rewrite
+from gradgen.rules import RULES
+
+FORMULAS = Path(__file__).parents[1] / "formulas"
+OPS = {
+    "swish": "swish",
+    "mish": "mish",
+    "gelu": "gelu",
+    "huber": "losses",
+    "tanh_exp": "losses",
+    "bce_with_logits": "losses",
+    "polar_to_cartesian": "polar",
+    "binarize": "binarize",
+    "square": "square",
+    "exp": "exp",
+}
+
+
+@functools.cache
+def explained(name: str) -> Explanation:
+    (explanation,) = explain(FORMULAS / f"{OPS[name]}.py", name)
+    return explanation
+
+
+def command(*arguments: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["explain", *arguments])
+
+
+def evaluate(root: Node, point: dict[str, mpf]) -> object:
+    values: dict[Node, object] = {}
+    for node in topological([root]):
+        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
+    return values[root]
+
+
+def rewrites(explanation: Explanation) -> list[Rewrite]:
+    return [*explanation.value, *explanation.derivative, *explanation.second]
+
+
+class TestRewrites:
+    @pytest.mark.parametrize("name", OPS)
+    def test_are_rules_and_identities(self, name: str) -> None:
+        randoms = random.Random(0)
+        for item in rewrites(explained(name)):
+            step = item.step
+            assert step.rule in RULES
+            inputs = {str(n.value) for n in topological([step.before, step.after]) if n.op == "input"}
+            compared = 0
+            with mpmath.workdps(50):
+                for _ in range(8):
+                    point = {name: mpf(randoms.uniform(0.1, 2)) for name in sorted(inputs)}
+                    before, after = evaluate(step.before, point), evaluate(step.after, point)
+                    if not mpmath.isnan(before):
+                        assert mpmath.almosteq(before, after, rel_eps=mpf(10) ** -40), item.text
+                        compared += 1
+            assert compared >= 4, item.text
+
+    @pytest.mark.parametrize(
+        ("name", "before", "after", "pattern"),
+        [
+            ("swish", "1 / (1 + exp(-beta * x))", "sigmoid(beta * x)", "1/(a + b*exp(u))"),
+            ("mish", "log(1 + exp(x))", "softplus(x)", "log(a + b*exp(u))"),
+            ("tanh_exp", "sinh(x) * sech(x)", "tanh(x)", "sinh(u)*sech(u)"),
+            ("bce_with_logits", "log(sigmoid(-x))", "-softplus(x)", "log(sigmoid(u))"),
+        ],
+    )
+    def test_of_the_value(self, name: str, before: str, after: str, pattern: str) -> None:
+        found = [(r.before, r.after, r.step.rule.pattern) for r in explained(name).value]
+        assert (before, after, pattern) in found
+
+    def test_of_the_derivatives_are_listed_apart(self) -> None:
+        explanation = explained("bce_with_logits")
+        assert [(r.before, r.after) for r in explanation.derivative] == [("softplus(-x) - softplus(x)", "-x")]
+
+    @pytest.mark.parametrize("name", OPS)
+    def test_are_listed_once(self, name: str) -> None:
+        texts = [item.text for item in rewrites(explained(name))]
+        assert len(texts) == len(set(texts))
+
+    def test_of_long_expressions_name_their_parts(self, tmp_path: Path) -> None:
+        spec = tmp_path / "long.py"
+        spec.write_text(
+            "from sympy import exp, sin\nfrom gradgen import Tensor, op\n\n"
+            "@op\ndef f(x: Tensor(grad=False), t1: Tensor(grad=False)):\n"
+            "    u = x + 3*sin(x + 2*t1) + sin(t1 + 5*x)*sin(7*t1)\n    return exp(u) - exp(-u)\n"
+        )
+        (explanation,) = explain(spec)
+        part = "t2 = x + 3 * sin(x + 2 * t1) + sin(t1 + 5 * x) * sin(7 * t1)"  # t1 is an input
+        assert [(r.before, r.after, r.parts) for r in explanation.value] == [
+            ("exp(t2) - exp(-t2)", "2 * sinh(t2)", (part,))
+        ]
+
+    def test_of_deep_expressions_stay_short(self) -> None:
+        graph = Graph()
+        u = graph.input("x")
+        for _ in range(50):
+            u = u * graph.apply("sin", 3 + 2 * u) + u**2
+        with recorded() as steps:
+            rewrite([graph.apply("exp", u) - graph.apply("exp", -u)])
+        (item,) = _rewrites(steps, None)
+        assert (item.before, item.after, len(item.parts)) == ("exp(t50) - exp(-t50)", "2 * sinh(t50)", 4)
+        assert len(item.text) < 300
+
+    def test_of_a_last_form_that_the_plan_did_not_take_are_left_out(self) -> None:
+        graph = Graph()
+        u, v = graph.input("u"), graph.input("v")
+        with recorded() as steps:
+            rewrite([graph.apply("sigmoid", u) + v * graph.apply("logistic_density", u)], when="last")
+        assert len(steps) == 1
+        assert _rewrites(steps, explained("square").kernels["backward"]) == []
+
+
+class TestDerivatives:
+    @pytest.mark.parametrize(
+        ("name", "lines"),
+        [
+            ("square", ["d square/d x = 2 * x"]),
+            ("exp", ["d exp/d x = exp(x)"]),
+            ("mish", ["d mish/d x = tanh(softplus(x)) + x * sech(softplus(x))**2 * sigmoid(x)"]),
+            ("binarize", ["d binarize/d x = 1 if abs(x) <= 1 else 0"]),
+            ("huber", ["d huber/d prediction = error if abs(error) <= delta else delta * sign(error)"]),
+            ("polar_to_cartesian", ["d x/d r = cos(theta)", "d y/d r = sin(theta)", "d x/d theta = -y"]),
+        ],
+    )
+    def test_are_in_their_sound_form(self, name: str, lines: list[str]) -> None:
+        shown = [line.strip() for line, _ in explained(name).lines()]
+        assert set(lines) <= set(shown)
+
+    def test_of_the_users_own_are_shown_as_typed(self) -> None:
+        assert explained("binarize").derivatives_written == {"x": "return Piecewise((1, Abs(x) <= 1), (0, True))"}
+
+    def test_the_formula_is_shown_as_typed(self) -> None:
+        assert explained("huber").written.startswith("error = prediction - target\nreturn Piecewise((error**2 / 2")
+        assert explained("square").written == "square = x**2"
+
+
+class TestCost:
+    def test_matches_a_hand_count(self) -> None:
+        assert operations_of(explained("swish").kernels["forward"]) == {"multiplication": 2, "sigmoid": 1}
+        square = explained("square").kernels
+        assert operations_of(square["forward"]) == {"multiplication": 1}
+        assert operations_of(square["backward"]) == {"multiplication": 2}  # grad * (2 * x)
+        # error = prediction - target; error * error * 0.5 or delta * (|error| - 0.5 * delta)
+        huber = {"addition": 2, "multiplication": 4, "comparison": 1, "selection": 1, "abs": 1}
+        assert operations_of(explained("huber").kernels["forward"]) == huber
+
+    def test_counts_no_signs_and_no_casts(self) -> None:
+        # -(y * softplus(-x) + (1 - y) * softplus(x)), whichever way the signs are put
+        forward = operations_of(explained("bce_with_logits").kernels["forward"])
+        assert forward == {"addition": 2, "multiplication": 2, "softplus": 2}
+
+    def test_tells_what_is_read_and_written(self) -> None:
+        assert explained("swish").memory("backward") == (["grad", "x"], ["grad_x"])
+        assert explained("exp").memory("backward") == (["grad", "out"], ["grad_x"])
+        lines = [" ".join(line.split()) for line, _ in explained("swish").lines()]
+        assert "backward grad, x -> grad_x 4 + 2 8 + 4 16 + 8" in lines
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("swish", ["x, input 2 4 8"]),
+            ("exp", ["out, output 2 4 8"]),
+            ("polar_to_cartesian", ["r, input, for the gradient of theta 2 4 8", "theta, input 2 4 8"]),
+        ],
+    )
+    def test_tells_what_is_saved(self, name: str, expected: list[str]) -> None:
+        lines = [" ".join(line.split()) for line, _ in explained(name).lines()]
+        assert set(expected) <= set(lines)
+        assert ("together 4 8 16" in lines) == (len(expected) > 1)
+
+
+class TestLatex:
+    @pytest.mark.parametrize("name", OPS)
+    def test_is_balanced_and_mentions_each_input(self, name: str) -> None:
+        explanation = explained(name)
+        text = explanation.latex(second=True)
+        depth = 0
+        for sign in re.findall(r"(?<!\\)[{}]", text):
+            depth += 1 if sign == "{" else -1
+            assert depth >= 0
+        assert depth == 0
+        assert text.count("\\left") == text.count("\\right")
+        opened: list[str] = []
+        for kind, environment in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+            if kind == "begin":
+                opened.append(environment)
+            else:
+                assert opened.pop() == environment
+        assert not opened
+        assert text.count("\\[\n") == text.count("\n\\]") == 3 - ("double backward" not in text)
+        assert all(symbol(p.name) in text for p in explanation.formula.parameters)
+        assert "nan" not in text.lower()
+
+    def test_of_swish(self) -> None:
+        assert explained("swish").latex().splitlines() == [
+            "% swish",
+            r"\[",
+            r"  \operatorname{swish}(x; \beta) = \frac{x}{1 + e^{- \beta x}}",
+            r"\]",
+            r"\[",
+            r"  \frac{\partial \operatorname{swish}}{\partial x} = \operatorname{sigmoid}{\left(\beta x \right)}"
+            r" + x \operatorname{sigmoid'}{\left(\beta x \right)} \beta",
+            r"\]",
+        ]
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("x", "x"),
+            ("beta", r"\beta"),
+            ("lambda_", r"\lambda"),
+            ("w0", "w_{0}"),
+            ("x_max", r"x_{\mathrm{max}}"),
+            ("target", r"\mathrm{target}"),
+            ("x_", "x'"),
+        ],
+    )
+    def test_names(self, name: str, expected: str) -> None:
+        assert symbol(name) == expected
+
+
+class TestCommand:
+    def test_explains_every_op_of_a_file(self) -> None:
+        result = command(str(FORMULAS / "polar.py"), "--second")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("polar_to_cartesian  (")
+        titles = [line for line in result.stdout.splitlines() if line and not line.startswith(" ")]
+        assert [title.split(",")[0] for title in titles[2:]] == [
+            "Formula",
+            "Rewrites of the value",
+            "Forward",
+            "Rewrites that the derivatives bring",
+            "Derivatives",
+            "Backward",
+            "Saved for backward",
+            "Rewrites that the double backward brings",
+            "Double backward",
+            "Operations per element",
+            "Bytes read + written per element",
+        ]
+        assert "\x1b" not in result.stdout
+
+    def test_prints_latex_alone(self) -> None:
+        result = command(str(FORMULAS / "square.py"), "square", "--latex")
+        assert (result.exit_code, result.stdout) == (0, explained("square").latex() + "\n")
+
+    def test_an_op_without_gradient(self, tmp_path: Path) -> None:
+        spec = tmp_path / "plain.py"
+        spec.write_text("from gradgen import Tensor, op\n\n@op\ndef f(x: Tensor(grad=False)):\n    return x[0]*2\n")
+        assert command(str(spec)).exit_code == 2
+        spec.write_text(spec.read_text().replace("x[0]", "x"))
+        result = command(str(spec), "--second")
+        assert result.exit_code == 0
+        assert "none: no input is differentiable" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("text", "op", "message"),
+        [
+            (None, "f", "cannot read the spec file: No such file or directory"),
+            ("x = 1\n", "f", "no operation in this file"),
+            ("from sympy import *\nx, y = symbols('x y')\nf = x*y\ng = 2*x\n", "h", "It has: f, g."),
+            ("from sympy import *\nx = symbols('x')\nf = zeta(x)\n", "f", "does not know the function zeta"),
+        ],
+    )
+    def test_mistakes(self, text: str | None, op: str, message: str, tmp_path: Path) -> None:
+        spec = tmp_path / "spec.py"
+        if text is not None:
+            spec.write_text(text)
+        result = command(str(spec), op)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"Error: {spec}")
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_needs_no_torch() -> None:
+    program = "import sys, gradgen.explain; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

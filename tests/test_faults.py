@@ -1,0 +1,139 @@
+"""Faults that were reported against other libraries: value, gradient or second derivative at the points of the report.
+
+Every day both types in torch operations, and a third of the float32 C kernels, which take a while to compile; the other
+C kernels are `slow`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+
+import mpmath
+import pytest
+import torch
+from building import build
+from faults import KINDS, Fault
+from mpmath import mpf
+
+from gradgen.exact import Exact
+from gradgen.load import Formula
+from gradgen.ulp import mixed_error
+
+BAR = 4.0
+ROWS = {fault.name: (kind, fault) for kind, faults in KINDS.items() for fault in faults}
+PLACES = [("float32", "cpu"), ("float32", "torch"), ("float64", "torch"), ("float64", "cpu")]
+
+pytestmark = pytest.mark.xdist_group("faults")  # one worker builds the specs
+
+
+def cases() -> Iterator[object]:
+    for k, (name, (_, fault)) in enumerate(ROWS.items()):
+        for dtype, path in PLACES:
+            if dtype in fault.dtypes:
+                everyday = path == "torch" or (dtype == "float32" and k % 3 == 0)
+                marks = [] if everyday else [pytest.mark.slow]
+                if known := fault.known.get(f"{dtype} {path}", fault.known.get(dtype)):
+                    marks.append(pytest.mark.xfail(reason=known, strict=True))
+                yield pytest.param(name, dtype, path, id=f"{name}-{dtype}-{path}", marks=marks)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faults")
+
+
+@functools.cache
+def built(kind: str, folder: Path) -> tuple[ModuleType, dict[str, Formula]]:
+    """The module of all faults of a kind, and their formulas."""
+    lines = []
+    for fault in KINDS[kind]:
+        lines += ["@op", f"def {fault.name}({', '.join(fault.inputs)}):", f"    return {fault.formula}"]
+    module, formulas = build("\n".join(lines) + "\n", folder)
+    return module, {formula.name: formula for formula in formulas}
+
+
+# Rows whose exact result hangs on what is left of 1 in the far tail.
+TAILS = {"log_one_minus_sigmoid", "normal_log_cdf_tail", "log1mexp"}
+
+
+@functools.cache
+def exact(name: str, folder: Path) -> Exact:
+    kind, fault = ROWS[name]
+    return Exact(built(kind, folder)[1][name], 300 if "float32" in fault.dtypes and name not in TAILS else 1500)
+
+
+def rounded(fault: Fault, dtype: str) -> list[tuple[float, ...]]:
+    rows = [point if isinstance(point, tuple) else (point,) for point in fault.points]
+    return [tuple(torch.tensor(row, dtype=getattr(torch, dtype)).tolist()) for row in rows]
+
+
+@functools.cache
+def expected(name: str, dtype: str, by: str, folder: Path) -> list[tuple[mpf, mpf]]:
+    """The exact result at each point, with what a rounded input alone makes of it."""
+    fault = ROWS[name][1]
+    if fault.expected is not None:
+        return [(mpf(fault.expected), mpf(0)) for _ in fault.points]
+    found = []
+    for row in rounded(fault, dtype):
+        point = dict(zip(fault.inputs, row, strict=True))
+        result = exact(name, folder).derivative(point, by) if by else exact(name, folder).value(point)
+        assert mpmath.isfinite(result), f"no exact result at {row}: the row must state one"
+        scales = [abs(x * exact(name, folder).derivative(point, by + k)) for k, x in point.items() if x != 0]
+        found.append((result, max(scales, default=mpf(0))))
+    return found
+
+
+def computed(fault: Fault, module: ModuleType, dtype: str, path: str, by: str) -> list[float]:
+    columns = zip(*rounded(fault, dtype), strict=True)
+    inputs = {k: torch.tensor(c, dtype=getattr(torch, dtype)) for k, c in zip(fault.inputs, columns, strict=True)}
+    for k in by:
+        inputs[k].requires_grad_()
+    with module.rt.force_path("torch") if path == "torch" else nullcontext(), module.rt.record_paths() as taken:
+        result = getattr(module, fault.name)(*inputs.values())
+        for order, k in enumerate(by, 1):
+            if not result.requires_grad:  # the derivative before was constant
+                return [0.0] * len(fault.points)
+            grads = torch.autograd.grad(result.sum(), inputs[k], create_graph=order < len(by), materialize_grads=True)
+            result = grads[0]
+    assert {way for _, way in taken} == {path}
+    return result.tolist()
+
+
+def errors(name: str, dtype: str, path: str, folder: Path) -> list[tuple[float, str]]:
+    """The mixed error of all that a row asks for, each with the place it is at."""
+    kind, fault = ROWS[name]
+    module, _ = built(kind, folder)
+    found = []
+    for by in fault.by:
+        results = computed(fault, module, dtype, path, by)
+        for row, result, (right, scale) in zip(
+            rounded(fault, dtype), results, expected(name, dtype, by, folder), strict=True
+        ):
+            if mpmath.isinf(right):
+                error = 0.0 if result == right else math.inf
+            else:
+                error = mixed_error(result, right, scale, dtype)
+            found.append((error, f"by {by!r} at {row}: {result}, exactly {mpmath.nstr(right, 17)}"))
+    return found
+
+
+@pytest.mark.parametrize(("name", "dtype", "path"), list(cases()))
+def test_fault(name: str, dtype: str, path: str, folder: Path) -> None:
+    error, place = max(errors(name, dtype, path, folder))
+    assert error <= BAR, f"{error:.3g} ULP {place}"
+
+
+def test_the_data() -> None:
+    assert len(ROWS) == sum(map(len, KINDS.values())) >= 50
+    for name, (_, fault) in ROWS.items():
+        repository, _, number = fault.source.partition("#")
+        assert repository.count("/") == 1, name
+        assert number.isdigit(), name
+        assert all(len(row) == len(fault.inputs) for row in rounded(fault, fault.dtypes[0])), name
+        if fault.expected is None:
+            assert all(math.isfinite(x) for row in rounded(fault, fault.dtypes[0]) for x in row), name

@@ -1,0 +1,401 @@
+"""The command `gradgen verify`: what it finds, what it says about it, and with which code it ends."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import click.testing
+import pytest
+import torch
+from mpmath import mpf
+from torch import Tensor
+
+from gradgen import build
+from gradgen.cli import main
+from gradgen.load import Formula, load
+from gradgen.verify import exhaustive, gradchecks, measure, peers, points, record
+from gradgen.verify.quantity import Exact, Quantity, error
+from gradgen.verify.reference import Reference
+from gradgen.verify.space import Space
+from gradgen.verify.subject import Subject, built
+
+Verify = Callable[..., click.testing.Result]
+
+HEAD = "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
+SQUARE = "@op\ndef square(x: Tensor):\n    return x**2\n"
+SWISH = "@op\ndef swish(x: Tensor, beta: float = 1.0):\n    return x / (1 + exp(-beta * x))\n"
+PAIR = "@op\ndef pair(x: Tensor, y: Tensor):\n    return x + y, x * y\n"
+# No rule knows that the two powers cancel.
+UNSOUND = "@op\ndef cancelling(x: Tensor):\n    return (1 + x)**Rational(7, 3) - (1 + x*1.0000001)**Rational(7, 3)\n"
+STRAIGHT = (
+    "@op\ndef binarize(x: Tensor):\n    return sign(x)\n\n\n"
+    '@binarize.derivative("x")\ndef _(x):\n    return Piecewise((1, Abs(x) <= 1), (0, True))\n'
+)
+
+
+@pytest.fixture
+def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    """The command, in a folder of its own, where its first argument is the text of the spec to verify."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str, *arguments: str) -> click.testing.Result:
+        Path("spec.py").write_text(HEAD + text)
+        return click.testing.CliRunner().invoke(main, ["verify", "spec.py", *arguments])
+
+    return run
+
+
+def corrupted(folder: Path, old: str, new: str) -> str:
+    """A folder of templates in whose runtime one text stands for another."""
+    shutil.copytree(build.templates_dir(), folder)
+    runtime = folder / "_runtime.py.j2"
+    text = runtime.read_text()
+    assert old in text
+    runtime.write_text(text.replace(old, new))
+    return str(folder)
+
+
+def cells(result: click.testing.Result, *heads: str) -> list[str]:
+    """The cells of the row of the table that begins with these ones."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
+    (found,) = [row for row in rows if row[: len(heads)] == list(heads)]
+    return found
+
+
+def formula(text: str, folder: Path) -> Formula:
+    spec = folder / "written.py"
+    spec.write_text(HEAD + text)
+    (found,) = load(spec)
+    return found
+
+
+def alone(written: Formula, function: Callable[..., Tensor]) -> Subject:
+    """An op that is computed by a function of the test's own."""
+    return Subject(written, function, SimpleNamespace())
+
+
+class TestVerdict:
+    def test_a_sound_op_passes_and_is_shown_in_a_table(self, verify: Verify) -> None:
+        result = verify(SWISH)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "swish, beta=1: worst and mean error in ULPs" in result.stdout
+        for dtype in ("float16", "bfloat16", "float32", "float64"):
+            for kind in ("value", "gradient", "second derivative"):
+                row = cells(result, dtype, kind)
+                for cell in row[2:4]:  # on the cpu path and on the torch path
+                    worst, mean = map(float, cell.split(" / "))
+                    assert 0 < mean < worst < 4
+                assert row[5] == "0"
+                assert " at x=" in row[6]
+        assert cells(result, "float64", "gradcheck")[2:4] == ["passed", "passed"]
+        assert cells(result, "float64", "gradgradcheck")[2:4] == ["passed", "passed"]
+        assert result.stdout.endswith("1 verified\n")
+
+    def test_an_unsound_formula_fails_and_the_worst_place_is_named(self, verify: Verify) -> None:
+        result = verify(UNSOUND)
+        assert result.exit_code == 1
+        (line, *_) = [line for line in result.stdout.splitlines() if line.startswith("cancelling: float64 value: ")]
+        assert "over the bar of 4: value at x=" in line
+        assert " in place of " in line
+        assert result.stdout.endswith("1 verified, 1 of them not sound\n")
+
+    def test_a_corrupted_kernel_fails_on_its_path_alone(self, verify: Verify, tmp_path: Path) -> None:
+        templates = corrupted(tmp_path / "t", "gg_store({name});", "gg_store({name} * (1 + real(1e-5)));")
+        result = verify(SQUARE, "--templates", templates)
+        assert result.exit_code == 1
+        _, _, cpu, torch_path, apart, *_ = cells(result, "float32", "value")
+        assert float(cpu.split(" / ")[0]) > 80
+        assert float(torch_path.split(" / ")[0]) <= 0.5
+        assert float(apart) > 40
+        assert "square: float32 gradient: " in result.stdout
+        assert "(cpu)" in result.stdout
+        assert "(torch)" not in result.stdout
+
+    def test_a_result_that_is_none_is_bad(self, verify: Verify, tmp_path: Path) -> None:
+        templates = corrupted(tmp_path / "t", "gg_store({name});", "gg_store({name} > real(4) ? real(0)/0 : {name});")
+        result = verify(SQUARE, "--templates", templates)
+        assert result.exit_code == 1
+        assert " are bad, such as value at x=" in result.stdout
+        assert ": nan in place of " in result.stdout
+
+    def test_a_kernel_that_falls_back_fails(self, verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CC", "/nowhere/cc")
+        result = verify(SQUARE)
+        assert result.exit_code == 1
+        for dtype in ("float16", "bfloat16", "float32", "float64"):
+            assert f"square: {dtype}, cpu: kernel fell back: square on the torch path" in result.stdout
+
+    def test_the_bar(self, verify: Verify) -> None:
+        result = verify(SQUARE, "--bar", "0.2")
+        assert result.exit_code == 1
+        assert "over the bar of 0.2" in result.stdout
+
+    def test_a_derivative_of_the_users_own_is_what_gradients_are_compared_with(self, verify: Verify) -> None:
+        result = verify(STRAIGHT)
+        assert result.exit_code == 0, result.stdout
+        assert cells(result, "float64", "gradcheck")[2:4] == ["own derivative"] * 2
+        assert cells(result, "float64", "gradgradcheck")[2:4] == ["passed", "passed"]
+
+    def test_several_outputs_of_two_inputs(self, verify: Verify) -> None:
+        result = verify(PAIR)
+        assert result.exit_code == 0, result.stdout
+        assert " of output " in cells(result, "float64", "value")[6]
+
+    def test_an_error_of_one_output_is_told_as_one_of_it(self, tmp_path: Path) -> None:
+        subject = alone(formula(PAIR, tmp_path), lambda x, y: (x + y, x * y + y / 64 * (y == 3)))
+        places = [{"x": 2.0, "y": 5.0}, {"x": 2.0, "y": 3.0}]
+        reference = Reference(subject.formula, {})
+        samples = [(place, reference(place, subject.quantities)) for place in places]
+        tensors = {name: torch.tensor([place[name] for place in places]) for name in ("x", "y")}
+        found = measure.jet(subject.call, tensors, ("x", "y"), subject.quantities)
+        results = {"cpu": {quantity: values.tolist() for quantity, values in found.items()}}
+        value, gradient, second = measure.compared(subject, "float32", samples, results)
+        assert value.at.startswith("value of output 1 at x=2, y=3: 6.046875 in place of 6.0")
+        assert gradient.at.startswith("d/dy of output 1 at x=2, y=3: 2.015625 in place of 2.0")
+        assert (value.count, gradient.count, second.count, second.worst) == (4, 8, 12, 0.0)
+
+
+class TestRecord:
+    def test_keeps_what_is_around_the_table(self, verify: Verify) -> None:
+        file = Path("accuracy.md")
+        file.write_text(f"# Title\n\n{record.BEGIN}\nold\n{record.END}\n\nThe end.\n")
+        for _ in range(2):
+            assert verify(SQUARE, "--record", "accuracy.md").exit_code == 0
+            text = file.read_text()
+            assert text.startswith(f"# Title\n\n{record.BEGIN}\nMixed errors in ULPs")
+            assert text.endswith(f"|\n{record.END}\n\nThe end.\n")
+            assert "old" not in text
+            assert text.count("| square | float32 |") == 1
+
+    def test_has_torch_beside_it(self, verify: Verify) -> None:
+        verify(SQUARE, "--record", "new.md")
+        lines = Path("new.md").read_text().splitlines()
+        assert lines[0] == record.BEGIN
+        assert lines[-1] == record.END
+        assert f"torch {torch.__version__.split('+')[0]}" in lines[1]
+        (row,) = [line.split(" | ") for line in lines if line.startswith("| square | float32 |")]
+        assert len(row) == 10
+        assert float(row[8]) <= 0.5  # torch's value
+
+    def test_a_file_without_markers_gets_them_at_its_end(self, tmp_path: Path) -> None:
+        file = tmp_path / "notes.md"
+        file.write_text("Notes\n")
+        record.save(file, "table")
+        record.save(file, "other")
+        assert file.read_text() == f"Notes\n\n{record.BEGIN}\nother\n{record.END}\n"
+
+    @pytest.mark.parametrize(
+        "text",
+        [record.BEGIN, record.END, f"{record.END}{record.BEGIN}", f"{record.BEGIN}{record.BEGIN}{record.END}"],
+    )
+    def test_unclear_markers_are_a_mistake_and_nothing_is_written(self, verify: Verify, text: str) -> None:
+        Path("accuracy.md").write_text(text)
+        result = verify(SQUARE, "--record", "accuracy.md")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: accuracy.md: the place of the table is not marked clearly\n")
+        assert Path("accuracy.md").read_text() == text
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--bar", "-1"], "Invalid value for '--bar'"),
+            (["--stride", "0"], "Invalid value for '--stride'"),
+            (["--stride", "7"], "--stride thins an exhaustive run"),
+            (["--points", "0"], "Invalid value for '--points'"),
+            (["nowhere.py"], "nowhere.py: no such file or folder"),
+            (["--templates", "nowhere"], "nowhere: no such folder of templates"),
+            (["--record", "."], "Invalid value for '--record'"),
+        ],
+    )
+    def test_exit_code_2(self, verify: Verify, arguments: list[str], message: str) -> None:
+        result = verify(SQUARE, *arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_a_mistake_in_the_spec(self, verify: Verify) -> None:
+        result = verify("@op\ndef broken(x: Tensor):\n    return zeta(x)\n")
+        assert result.exit_code == 2
+        assert "spec.py:7: gradgen does not know the function zeta" in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_without_torch(self, tmp_path: Path) -> None:
+        code = "import sys; sys.modules['torch'] = None; from gradgen.cli import main; main(['verify', 'spec.py'])"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith("Error: verify needs torch, which is not installed\n")
+        assert "pip install" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+class TestReference:
+    def value(self, text: str, folder: Path, x: float) -> dict[Quantity, Exact]:
+        written = formula(text, folder)
+        subject = alone(written, torch.square)
+        return Reference(written, {})({"x": x}, subject.quantities)
+
+    def test_value_and_derivatives_with_their_scales(self, tmp_path: Path) -> None:
+        found = self.value("@op\ndef f(x: Tensor):\n    return x**3\n", tmp_path, 2.0)
+        wrt = [(), ("x",), ("x", "x")]
+        assert [float(found[Quantity(0, w)].value) for w in wrt] == pytest.approx([8, 12, 12])
+        assert [float(found[Quantity(0, w)].scale()) for w in wrt] == pytest.approx([24, 24, 12])
+
+    def test_what_no_precision_settles_is_left_out(self, tmp_path: Path) -> None:
+        assert self.value("@op\ndef f(x: Tensor):\n    return log(1 - tanh(x))\n", tmp_path, 1e30) == {}
+
+    def test_derivatives_at_kinks_are_left_out(self, tmp_path: Path) -> None:
+        text = "@op\ndef f(x: Tensor):\n    return Max(x, 0)**2 + Abs(x - 1)\n"
+        assert list(self.value(text, tmp_path, 1.0)) == [Quantity(0, ())]
+        assert list(self.value(text, tmp_path, 0.0)) == [Quantity(0, ()), Quantity(0, ("x",))]
+        assert len(self.value(text, tmp_path, 2.0)) == 3
+
+    @pytest.mark.parametrize(
+        ("text", "sign", "expected"),
+        [("x/(1 + exp(-x))", 1, math.inf), ("x/(1 + exp(-x))", -1, 0), ("tanh(x)", -1, -1), ("sin(x)", 1, None)],
+    )
+    def test_limits(self, tmp_path: Path, text: str, sign: int, expected: float | None) -> None:
+        reference = Reference(formula(f"@op\ndef f(x: Tensor):\n    return {text}\n", tmp_path), {})
+        found = reference.limit({"x": sign * math.inf}, Quantity(0, ()))
+        assert (None if found is None else float(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("computed", "exact", "expected"),
+    [
+        (1 + 2**-23, 1.0, 1.0),
+        (math.nan, 1.0, math.inf),
+        (math.inf, 1.0, math.inf),
+        (math.inf, 1e39, 0.0),
+        (-math.inf, 1e39, math.inf),
+        (math.inf, math.inf, 0.0),
+        (-math.inf, math.inf, math.inf),
+        (1e30, math.inf, math.inf),
+        (math.nan, math.nan, 0.0),
+        (1.0, math.nan, math.inf),
+    ],
+)
+def test_error(computed: float, exact: float, expected: float) -> None:
+    assert error(computed, Exact(mpf(exact)), "float32") == expected
+
+
+def test_an_error_of_more_than_half_an_ulp_is_taken_against_the_scale() -> None:
+    assert error(1 + 2**-22, Exact(mpf(1), lambda: mpf(8)), "float32") == 0.25
+    assert error(1 + 2**-22, Exact(mpf(1), lambda: None), "float32") is None
+
+
+def test_an_infinity_may_be_a_matter_of_rounding_an_input() -> None:
+    below = mpf(2) ** 128 - mpf(2) ** 108
+    assert error(math.inf, Exact(below), "float32") == math.inf
+    assert error(math.inf, Exact(below, lambda: mpf(2) ** 130), "float32") == 0.0
+
+
+def test_points_meet_every_exponent_alike() -> None:
+    found = [point["x"] for point in points.every_magnitude(["x"], torch.float32, 512, "seed")]
+    assert found == [point["x"] for point in points.every_magnitude(["x"], torch.float32, 512, "seed")]
+    exponents = sorted(math.frexp(x)[1] for x in found if x > 0)
+    assert len(exponents) in (255, 256)
+    assert set(range(-124, 128)) <= set(exponents)
+
+
+def test_gradcheck_finds_a_wrong_gradient(tmp_path: Path) -> None:
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: Tensor) -> Tensor:
+            return x * x
+
+        @staticmethod
+        def backward(ctx: object, grad: Tensor) -> Tensor:
+            return grad
+
+    first, _ = gradchecks.run(alone(formula(SQUARE, tmp_path), Wrong.apply), "cpu")
+    assert first.failed
+    assert "Jacobian mismatch" in first.status
+
+
+def test_a_namesake_of_a_torch_function_is_no_peer(tmp_path: Path) -> None:
+    assert peers.find(alone(formula(SQUARE, tmp_path), torch.square)) is not None
+    assert peers.find(alone(formula(SQUARE, tmp_path), torch.sin)) is None
+
+
+class TestExhaustive:
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_all_patterns_are_there(self, dtype: torch.dtype) -> None:
+        space = Space(["x"], dtype, 1000)
+        patterns = torch.cat([space[k]["x"].view(torch.int16) for k in range(len(space))])
+        assert patterns.unique().numel() == patterns.numel() == 1 << 16
+
+    def test_a_stride_thins_float32(self) -> None:
+        stride = (1 << 11) + 1
+        space = Space(["x"], torch.float32, stride)
+        patterns = torch.cat([space[k]["x"].view(torch.int32) for k in range(len(space))]).long() % (1 << 32)
+        assert torch.equal(patterns, torch.arange(0, 1 << 32, stride))
+
+    def test_tuples_are_spread_evenly(self) -> None:
+        space = Space(["x", "y", "z"], torch.float32, 20)
+        columns = [torch.cat([space[k][name] for k in range(1, len(space))]) for name in space.names]
+        assert len(columns[0]) == 500_000
+        octants = sum((column.view(torch.int32) < 0).long() << k for k, column in enumerate(columns))
+        assert (octants.bincount() / 500_000 - 1 / 8).abs().max() < 0.005
+        for column in columns:
+            exponents = (column.view(torch.int32) >> 23 & 0xFF).bincount()
+            assert exponents.min() > 0.9 * exponents.max()
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    @pytest.mark.parametrize("pattern", [0x0001, 0x3C01, -0x8000 + 0x7801, -0x8000 + 0x0001])
+    def test_a_fault_at_a_single_input_is_found(self, tmp_path: Path, dtype: torch.dtype, pattern: int) -> None:
+        place = torch.tensor([pattern], dtype=torch.int16).view(dtype)
+
+        def function(x: Tensor) -> Tensor:
+            return torch.where(x == place, x * 1.5 + torch.sign(x) * 1e-3, x) if x.dtype == dtype else x
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        ticks: list[None] = []
+        value, *_ = exhaustive.run(subject, Space(["x"], dtype, 1), lambda: ticks.append(None), {})
+        assert value.count == 1 << 16
+        assert value.worst > 4
+        assert f"at x={measure.shown({'x': place.item()}, value.dtype).removeprefix('x=')}: " in value.at
+        assert len(ticks) == 1
+
+    def test_a_number_for_nan_is_bad(self, tmp_path: Path) -> None:
+        def function(x: Tensor) -> Tensor:
+            return x.nan_to_num(1.0, math.inf, -math.inf) if x.dtype == torch.float16 else x * 1
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        value, *_ = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
+        assert value.bad == 2 * 1023
+
+    def test_the_command(self, verify: Verify) -> None:
+        result = verify(SQUARE, "--exhaustive", "--stride", "65537")
+        assert result.exit_code == 0, result.stdout
+        for dtype in ("float16", "bfloat16", "float32"):
+            assert cells(result, dtype, "value")[4] == "0.50"  # in the column of the exhaustive run
+            assert cells(result, dtype, "gradient")[4] == "0.00"
+        assert cells(result, "float64", "value")[4] == ""
+
+    def test_the_command_for_two_inputs(self, verify: Verify, tmp_path: Path) -> None:
+        templates = corrupted(
+            tmp_path / "t", "gg_store({name});", "gg_store(sizeof(real) == 4 && a > 0 && b < 0 ? 0 : {name});"
+        )
+        text = "@op\ndef hinge(a: Tensor, b: Tensor(grad=False)):\n    return Max(a, b)\n"
+        result = verify(text, "--exhaustive", "--stride", "100", "--templates", templates)
+        assert result.exit_code == 1
+        lines = [line for line in result.stdout.splitlines() if "cpu, exhaustive)" in line]
+        assert any(line.startswith("hinge: float32 value: ") and "over the bar" in line for line in lines)
+
+    @pytest.mark.slow
+    def test_every_float32(self, tmp_path: Path) -> None:
+        spec = tmp_path / "relu.py"
+        spec.write_text(HEAD + "@op\ndef relu(x: Tensor):\n    return Max(x, 0)\n")
+        with built((spec,), None) as (subject,):
+            rows = exhaustive.run(subject, Space(["x"], torch.float32, 1), lambda: None, {})
+        assert [(row.kind, row.count, row.worst, row.bad) for row in rows] == [
+            (kind, 1 << 32, 0.0, 0) for kind in ("value", "gradient", "second derivative")
+        ]
