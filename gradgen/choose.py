@@ -13,7 +13,6 @@ from gradgen.graph import CONDITIONS, Node, inputs_of, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, compute
-from gradgen.rewrite import rewrite
 
 BAR = 4.0
 
@@ -25,6 +24,7 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_LOST = 1000.0  # errors beyond this are alike
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
@@ -67,7 +67,7 @@ class Choice:
         self._reported = len(nodes)
         self._single = Reference(every, tensors, hyper, "float32")
         self._double = Reference(nodes, tensors, hyper, "float64")
-        self._forms = dict(zip(every, rewrite(every, when="last"), strict=True))
+        self._forms = {node: node for node in every}
         sound = self._measured([self._forms[node] for node in every], range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
         self._tensors = tensors
@@ -114,8 +114,7 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better."""
-        sound = rewrite([node], when="last")[0]
-        for form in dict.fromkeys([self._forms[node], sound]):
+        for form in dict.fromkeys([self._forms[node], node]):
             fixed, rest = series.varying(form, self._tensors)
             variable = series.variable(rest, self._tensors)
             if variable is not None:
@@ -162,7 +161,7 @@ class Choice:
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""
-        return self._forms[node] if node in self._forms else rewrite([node], when="last")[0]
+        return self._forms.get(node, node)
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
@@ -193,9 +192,7 @@ def _rank(quality: Quality) -> tuple[int, int]:
 
 
 def _steps(error: float) -> int:
-    if error <= TARGET:
-        return 0
-    return 1 + round(2 * math.log2(error / TARGET)) if error < math.inf else 10_000
+    return 0 if error <= TARGET else 1 + round(2 * math.log2(min(error, _LOST) / TARGET))
 
 
 def cost(node: Node) -> float:

@@ -16,7 +16,6 @@ from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth
-from gradgen.limits import limits
 from gradgen.load import Formula, load
 from gradgen.plan import Kernel, plan
 from gradgen.primitives import PRIMITIVES
@@ -104,14 +103,14 @@ class Explanation:
         self._graph = graph = Graph(p.name for p in formula.scalars)
         self._convert = convert = share(formula, graph)
         self._values, steps = _sound([convert(expression) for expression in formula.outputs])
-        self.value = _rewrites(steps, operation.forward)
+        self.value = _rewrites(steps)
         wrt = operation.differentiable
         columns = [_gradient(value, [graph.input(name) for name in wrt], wrt) for value in self._values]
         rows = [list(row) for row in zip(*columns, strict=True)]
         for name, own in formula.derivatives.items():
             rows[wrt.index(name)] = [convert(expression) for expression in own]
         self._derivatives, steps = _sound([node for row in rows for node in row])
-        self.derivative = _rewrites(steps, operation.backward, self.value)
+        self.derivative = _rewrites(steps, self.value)
 
     @cached_property
     def second(self) -> list[Rewrite]:
@@ -123,7 +122,7 @@ class Explanation:
         nodes = [graph.input(name) for name in wrt]
         seconds = [_gradient(derivative, nodes, wrt) for derivative in substitute(self._derivatives, outputs)]
         _, steps = _sound([node for row in seconds for node in row])
-        return _rewrites(steps, operation.double_backward, [*self.value, *self.derivative])
+        return _rewrites(steps, [*self.value, *self.derivative])
 
     @cached_property
     def written(self) -> str:
@@ -266,23 +265,17 @@ def _gradient(value: Node, wrt: Sequence[Node], names: Sequence[str]) -> list[No
 
 
 def _sound(roots: Sequence[Node]) -> tuple[list[Node], list[Step]]:
-    """The roots in their sound form, and the steps on the way to it and on to the form that is printed."""
+    """The roots in their sound form, and the steps on the way to it."""
     with recorded() as steps:
         sound = rewrite(roots)
-        limits(rewrite(sound, when="last"))
     return sound, steps
 
 
-def _rewrites(steps: Iterable[Step], kernel: Kernel | None, before: Iterable[Rewrite] = ()) -> list[Rewrite]:
-    """Steps on the way to a kernel, each once, without those that came before."""
-    kernel_ops = _functions(node for _, node in kernel.results) if kernel else set()
+def _rewrites(steps: Iterable[Step], before: Iterable[Rewrite] = ()) -> list[Rewrite]:
+    """Steps, each once, without those that came before."""
     seen = {rewrite.text for rewrite in before}
     found = []
     for step in steps:
-        # Of the last forms the plan may have preferred another one.
-        brought = {name for name in PRIMITIVES if re.search(rf"\b{name}\(", step.rule.replacement)}
-        if step.rule.when != "always" and not brought <= kernel_ops:
-            continue
         shown = _shown(step)
         if shown.text not in seen:
             seen.add(shown.text)
@@ -384,8 +377,6 @@ def _named(roots: Sequence[Node], hints: Mapping[Node, str], worth: int) -> dict
 # Functions that no paper has, by what is printed of them
 _OWN = {
     "logistic_density": "logistic_density(u) = sigmoid(u) * sigmoid(-u)",
-    "sigmoid_tangent": "sigmoid_tangent(u, v) = sigmoid(u) + v * sigmoid(u) * sigmoid(-u)",
-    "tanh_softplus": "tanh_softplus(u) = tanh(softplus(u))",
     "dsinc": "dsinc is the derivative of sinc",
     "d2sinc": "d2sinc is the second derivative of sinc",
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 
 import sympy
 
 from gradgen.graph import Graph, Node, known_sign, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
-from gradgen.rewrite import Factor, factors, rewrite
+from gradgen.rewrite import Factor, factors
 
 
 def limits(roots: Sequence[Node]) -> list[Node]:
@@ -174,10 +174,9 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
         )
-    shown = [part for factor in vanishing for part in _shown(factor)]
     if abs(number) < 1:  # before the product may overflow
         number, bound = sympy.Integer(1), graph.const(number) * bound
-    for base, exponent in shown:
+    for base, exponent in vanishing:
         product = PRIMITIVES[base.op].product if base.op in PRIMITIVES and exponent > 0 else ""
         for _ in range(exponent if product else 0):
             bound = graph.apply(product, bound, base.args[0])
@@ -201,20 +200,6 @@ def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> lis
     if not all(beside[other].powerlike for other in related if other not in vanishing):
         return []
     return vanishing if len(vanishing) == 1 or not any(beside[other].explodes for other in vanishing) else []
-
-
-def _shown(factor: Factor) -> list[Factor]:
-    """A vanishing factor as factors in which the primitive that vanishes can be seen."""
-    base, exponent = factor
-    if PRIMITIVES[base.op].product:
-        return [factor]
-    _, found = factors(_vanishing_form(base))
-    return [(inner, exponent * power) for inner, power in found]
-
-
-@lru_cache(maxsize=1024)
-def _vanishing_form(base: Node) -> Node:
-    return rewrite([base], when="vanishing")[0]
 
 
 def _product(graph: Graph, found: Iterable[Factor]) -> Node:

@@ -116,8 +116,6 @@ def _function(op: str, args: Sequence[float], form: Format, place: int) -> float
         return math.nan
     if op.startswith("mul_") and _vanishes(op.removeprefix("mul_"), args[1], form):  # r * f(t)
         return 0.0
-    if op == "sigmoid_tangent" and _vanishes("logistic_density", args[0], form):
-        args = (args[0], 0.0)
     value = _exact(op, *args)
     if not mpmath.isint(value):  # exp(0) is 1 exactly
         value *= 1 + _SIDES[place % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * mpf(2) ** -form.digits

@@ -316,23 +316,6 @@ _ROWS = [
         sympy=functions.logaddexp,
         ulps=1.5,
     ),
-    # sigmoid(u) + v*sigmoid'(u), the gradient of a gate u*sigmoid(u); only the last rules bring it in.
-    _row(
-        "sigmoid_tangent",
-        None,
-        exact=lambda u, v: _sigmoid_exact(u) + v * _sigmoid_exact(u) * _sigmoid_exact(-u),
-        arity=2,
-        ulps=3,
-    ),
-    # What gates mish; only `limits` brings it in, so it has no derivative.
-    _row(
-        "tanh_softplus",
-        None,
-        exact=lambda x: mpmath.tanh(_softplus_exact(x)),
-        growth="vanishes, bounded",
-        product="mul_tanh_softplus",
-        ulps=2.5,
-    ),
     # Circular functions
     _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero", ulps=2),
     _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded", ulps=2),

@@ -47,17 +47,16 @@ def recorded() -> Iterator[list[Step]]:
         _RECORD.reset(token)
 
 
-def rewrite(roots: Iterable[Node], when: str = "always") -> list[Node]:
-    """The roots in their sound form; `when` names a class of rules to apply beside those that always are."""
-    rewriter = _Rewriter(when)
+def rewrite(roots: Iterable[Node]) -> list[Node]:
+    """The roots in their sound form."""
+    rewriter = _Rewriter()
     return [rewriter.node(root) for root in roots]
 
 
 class _Rewriter:
     """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
 
-    def __init__(self, when: str) -> None:
-        self.when = when
+    def __init__(self) -> None:
         self.done: dict[Node, Node] = {}
         self.record = _RECORD.get()
 
@@ -72,7 +71,7 @@ class _Rewriter:
         if node not in self.done:
             new = folded(node) or _collected(node) or _gathered(node)
             view = _View(node)
-            for pattern in _rules_for(node.op, self.when):
+            for pattern in _rules_for(node.op):
                 applied = None if new else _apply(pattern, view)
                 if applied and applied is not node:
                     new = applied
@@ -132,11 +131,10 @@ def _maker(graph: Graph, name: str) -> Callable[..., Node]:
 
 
 @cache
-def _rules_for(op: str, when: str) -> tuple[_Pattern, ...]:
+def _rules_for(op: str) -> tuple[_Pattern, ...]:
     """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
-    rules = [rule for rule in RULES if rule.when in ("always", when)]
-    return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
+    return tuple(pattern for pattern in map(_Pattern, RULES) if pattern.pattern.op in kinds)
 
 
 class _View:

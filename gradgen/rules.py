@@ -15,18 +15,12 @@ from sympy import Expr
 
 @dataclass(frozen=True)
 class Rule:
-    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
-
-    `when` it is applied: "always", before and after differentiation; "last", to the sums that are printed, since it
-    hides what other rules look for; "vanishing", only to a vanishing factor of a product that another factor would make
-    0 times infinity (see `limits`).
-    """
+    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds."""
 
     pattern: str
     replacement: str
     why: str
     condition: Callable[..., bool] | None = None
-    when: str = "always"
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -105,25 +99,5 @@ RULES: tuple[Rule, ...] = (
         "sqrt(a)*hypot(1, sqrt(b/a)*u)",
         "the square overflows before the norm does",
         lambda a, b: _positive(a) and _positive(b),
-    ),
-    # Last: sums whose terms are of opposite sign and larger than their result
-    Rule(
-        "sigmoid(u) + v*logistic_density(u)",
-        "sigmoid_tangent(u, v)",
-        "the exponential that both terms are made of is rounded once, and its part of the sum is small",
-        when="last",
-    ),
-    Rule(
-        "sigmoid_tangent(u, v) + w*logistic_density(u)",
-        "sigmoid_tangent(u, v + w)",
-        "a third term of the same kind",
-        when="last",
-    ),
-    # Where a factor vanishes
-    Rule(
-        "tanh(softplus(u))",
-        "tanh_softplus(u)",
-        "one function that vanishes, for which `scaled` has a product; and one exponential in place of three functions",
-        when="vanishing",
     ),
 )

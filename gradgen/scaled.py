@@ -81,69 +81,6 @@ def mul_sech(r: Tensor, t: Tensor) -> Tensor:
     return torch.where(d > 64, product * 2.0**-63, 2 * product / (1 + e * e))
 '''
 
-# With e = exp(-|u|): (1 + e + v*e) / (1 + e)**2 on the right, e*(1 + e + v) / (1 + e)**2 on the left.
-C["sigmoid_tangent"] = """\
-/* sigmoid(u) + v * sigmoid'(u): the tangent of the sigmoid at u, followed by v. */
-FN real sigmoid_tangent(real u, real v) {
-    const bool deep = u < -64;
-    const real e = exp(deep ? u + real(44.3614195558365) : -fabs(u));  /* 64 log(2) */
-    const real right = 1 + e + (e == 0 ? e : v * e);
-    const real left = e == 0 ? e : e * (1 + v + (deep ? 0 : e));
-    if (deep) return left * real(5.421010862427522e-20);  /* 2**-64 */
-    const real t = 1 + e, lost = e - (t - 1);  /* 1 + e is t + lost exactly */
-    return (u >= 0 ? right : left) / (t * t + 2 * t * lost);
-}
-"""
-TORCH["sigmoid_tangent"] = '''\
-def sigmoid_tangent(u: Tensor, v: Tensor) -> Tensor:
-    """sigmoid(u) + v * sigmoid'(u): the tangent of the sigmoid at u, followed by v."""
-    deep = u < -64
-    e = torch.exp(torch.where(deep, u + 44.3614195558365, torch.where(u >= 0, -u, u)))
-    right = 1 + e + torch.where(e == 0, e, v * e)
-    left = torch.where(e == 0, e, e * (1 + v + torch.where(deep, 0.0, e)))
-    t = 1 + e
-    lost = e - (t - 1)  # 1 + e is t + lost exactly
-    return torch.where(deep, left * 2.0**-64, torch.where(u >= 0, right, left) / (t * t + 2 * t * lost))
-'''
-
-# tanh(log(1 + n)) = n (n + 2) / (n (n + 2) + 2) with n = exp(t), in powers of whichever of n and 1/n is below 1.
-C["tanh_softplus"] = """\
-/* tanh(softplus(t)). */
-FN real tanh_softplus(real t) {
-    const real e = exp(-fabs(t));
-    const real m = t >= 0 ? 1 + 2 * e : e * (e + 2);
-    return m / (m + 2 * (t >= 0 ? e * e : 1));
-}
-"""
-TORCH["tanh_softplus"] = '''\
-def tanh_softplus(t: Tensor) -> Tensor:
-    """tanh(softplus(t))."""
-    e = torch.exp(torch.where(t >= 0, -t, t))
-    m = torch.where(t >= 0, 1 + 2 * e, e * (e + 2))
-    return m / (m + 2 * torch.where(t >= 0, e * e, 1.0))
-'''
-
-C["mul_tanh_softplus"] = """\
-/* r * tanh(softplus(t)), 0 where the tanh is. */
-FN real mul_tanh_softplus(real r, real t) {
-    const bool deep = t < -64;
-    const real e = exp(deep ? t + real(44.3614195558365) : -fabs(t));  /* 64 log(2) */
-    const real product = e == 0 && t < 0 ? e : r * e;
-    if (deep) return product * real(5.421010862427522e-20);  /* 2**-64 */
-    const real m = t >= 0 ? 1 + 2 * e : e * (e + 2);
-    return (t >= 0 ? r * (m / (m + 2 * e * e)) : product * ((e + 2) / (m + 2)));
-}
-"""
-TORCH["mul_tanh_softplus"] = '''\
-def mul_tanh_softplus(r: Tensor, t: Tensor) -> Tensor:
-    """r * tanh(softplus(t)), 0 where the tanh is."""
-    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, torch.where(t >= 0, -t, t)))
-    product = torch.where((e == 0) & (t < 0), e, r * e)
-    m = torch.where(t >= 0, 1 + 2 * e, e * (e + 2))
-    value = torch.where(t >= 0, r * (m / (m + 2 * e * e)), product * ((e + 2) / (m + 2)))
-    return torch.where(t < -64, product * 2.0**-64, value)
-'''
-
 # For t > 8 in float32 and t > 20 in float64, the first eight terms of A&S 7.1.23.
 _SERIES = "1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w * (1 - 9 * w * (1 - 11 * w * (1 - 13 * w))))))"
 C["mul_erfc"] = f"""\

@@ -143,8 +143,6 @@ _WRITTEN: dict[str, Callable[..., Basic]] = {
     "log10": lambda u: _mul(_log(u), _pow(_log(sympy.Integer(10)), sympy.S.NegativeOne)),
     "logaddexp": lambda u, v: _log(_add(_exp(u), _exp(v))),
     "logistic_density": Function("sigmoid'"),
-    "sigmoid_tangent": lambda u, v: _add(Function("sigmoid")(u), _mul(v, Function("sigmoid'")(u))),
-    "tanh_softplus": lambda u: sympy.tanh(Function("softplus")(u)),
     "dsinc": Function("sinc'"),
     "d2sinc": Function("sinc''"),
     "gt": lambda a, b: sympy.Gt(a, b, evaluate=False),
