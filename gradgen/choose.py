@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -13,6 +13,8 @@ from gradgen.graph import CONDITIONS, Node, inputs_of, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, compute
+from gradgen.printers.base import Printer
+from gradgen.rewrite import tried
 
 BAR = 4.0
 
@@ -54,6 +56,9 @@ class Choice:
         others: second derivatives, of which no errors are reported.
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
+
+    Attributes:
+        notes: for each result in what form it is computed, where that is not the one that was given.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class Choice:
         self._single = Reference(every, tensors, hyper, "float32")
         self._double = Reference(nodes, tensors, hyper, "float64")
         self._forms = {node: node for node in every}
+        self.notes: dict[Node, list[str]] = {node: [] for node in every}
         sound = self._measured([self._forms[node] for node in every], range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
         self._tensors = tensors
@@ -95,7 +101,7 @@ class Choice:
         best = self._quality[node]
         if column >= self._reported and best.single.error <= TARGET:
             return
-        for form in rational.forms(node):
+        for form, how in self._candidates(node):
             if self._is_hopeless(form, column, best):
                 continue
             (quality,) = self._measured([form], [column], near=False)
@@ -103,7 +109,15 @@ class Choice:
                 (quality,) = self._measured([form], [column], near=True)
             if _is_better(quality, cost(form), best, cost(self._forms[node])):
                 self._forms[node], self._quality[node] = form, quality
+                self.notes[node] = [how]
                 best = quality
+
+    def _candidates(self, node: Node) -> Iterator[tuple[Node, str]]:
+        """Other forms of a node, each with what it is."""
+        yield from rational.forms(node)
+        for form, rule in tried(node):
+            yield form, f"by {rule.pattern} = {rule.replacement}"
+            yield from rational.forms(form)
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
@@ -142,6 +156,9 @@ class Choice:
             rank, _, form, measured = min(patched, key=lambda entry: entry[:2])
             if has_pole or rank < _rank(quality):
                 self._forms[node], self._quality[node] = form, measured
+                if rest is node or fixed * rest is node:
+                    self.notes[node] = []
+                self.notes[node].append(f"near {Printer({}).expression(variable)} = 0 by its power series")
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""

@@ -186,7 +186,16 @@ class Explanation:
             yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward)))
         elif second:
             yield from _section("Double backward", ["none: every second derivative is zero"])
+        yield from _section("Forms that were chosen, and modelled worst errors in ULP", self._accuracy())
         yield from self._cost([name for name in self.kernels if second or name != "double backward"])
+
+    def _accuracy(self) -> list[str]:
+        rows = [["", "float32", "float64", ""]]
+        for result in self.operation.accuracy:
+            forms = [*result.forms, *(["float32 in float64 arithmetic"] if result.wide else [])]
+            errors = [f"{worst.error:.3g}" for worst in (result.single, result.double)]
+            rows.append([result.name, *errors, "; ".join(forms)])
+        return _table(rows)
 
     def _saved(self) -> list[str]:
         operation = self.operation

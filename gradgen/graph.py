@@ -22,7 +22,7 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp
 RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
 ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign"})
-EVEN = frozenset({"cosh", "cos", "abs", "sech", "logistic_density"})
+EVEN = frozenset({"cosh", "cos", "abs", "modulus", "sech", "logistic_density"})
 
 
 @dataclass(eq=False)
@@ -305,7 +305,7 @@ def known_sign(node: Node) -> int:
     if rest is None:
         return int(sympy.sign(number)) if number.is_comparable else 0
     even = rest.op == "pow" and rest.args[1].number is not None and bool((rest.args[1].number / 2).is_integer)
-    if even or rest.op == "abs":
+    if even or rest.op in ("abs", "modulus"):
         return int(sympy.sign(number))
     if rest.op == "add":
         signs = {known_sign(arg) for arg in rest.args}

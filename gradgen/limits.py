@@ -27,6 +27,7 @@ class _Fact:
         tensors: the tensor inputs it depends on.
         nan: those of them whose NaN surely shows in it.
         vanishes: it tends to 0 exponentially on some side, or is 0 there.
+        rapid: it does so as the exponential of an exponential.
         explodes: it grows exponentially on some side.
         grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
@@ -36,6 +37,7 @@ class _Fact:
     tensors: frozenset[str] = frozenset()
     nan: frozenset[str] = frozenset()
     vanishes: bool = False
+    rapid: bool = False
     explodes: bool = False
     grows: bool = False
     powerlike: bool = True
@@ -72,6 +74,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         tensors=frozenset().union(*(arg.tensors for arg in args)),
         nan=_nan(node, args),
         vanishes=_vanishes(node, args, growth),
+        rapid=_rapid(node, args, growth),
         explodes=explodes,
         grows=powerlike and finite and _grows(node, args),
         finite=finite,
@@ -98,7 +101,14 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
     if node.op == "damp" or node.op.startswith("mul_"):
         return True
-    return ("vanishes" in growth and args[0].grows) or ("keeps zero" in growth and args[0].vanishes)
+    grows = bool(args) and (args[0].grows or args[0].explodes)
+    return ("vanishes" in growth and grows) or ("keeps zero" in growth and args[0].vanishes)
+
+
+def _rapid(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
+    if node.op in ("mul", "pow"):
+        return any(arg.rapid for arg in args)
+    return "vanishes" in growth and args[0].explodes
 
 
 def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
@@ -114,7 +124,7 @@ def _grows(node: Node, args: list[_Fact]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and bool(exponent.is_positive) and args[0].grows
-    growing = ("add", "mul", "hypot", "maximum", "minimum", "abs", "softplus")
+    growing = ("add", "mul", "hypot", "maximum", "minimum", "abs", "modulus", "softplus")
     return node.op in growing and any(arg.grows for arg in args)
 
 
@@ -190,9 +200,11 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
 def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> list[Factor]:
     """The factors that vanish where this one grows; none if another one explodes, for then it may win."""
     fact = facts(factor[0] ** factor[1])
+    beside = {other: facts(other[0] ** other[1]) for other in found}
+    if fact.explodes and not fact.rapid:  # only what vanishes as the exponential of an exponential wins against that
+        return [other for other in found if beside[other].rapid and fact.tensors <= beside[other].tensors]
     if not fact.grows or fact.vanishes:
         return []
-    beside = {other: facts(other[0] ** other[1]) for other in found}
     related = [other for other in found if beside[other].tensors & fact.tensors]
     vanishing = [other for other in related if beside[other].vanishes]
     if not any(fact.tensors <= beside[other].tensors for other in vanishing):

@@ -35,6 +35,11 @@ _EXPONENTS = (
     *(-1000, -600, -300, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
     *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
 )
+# Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number
+_TAILS = {
+    "float32": (86.7, 88.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
+    "float64": (703.9, 708.6, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
+}
 # Functions that take mpmath a while for large arguments
 _CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
 
@@ -203,7 +208,7 @@ def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
     rounded = FORMATS[dtype].rounded
     ordinary = [math.ldexp(1 + (k % 4 + randoms.random()) / 4, k // 4) for k in range(-24, 20)]
     spread = [e for e in _EXPONENTS if e <= magnitude and SMALLEST_EXPONENT[dtype] <= e < -SMALLEST_EXPONENT[dtype]]
-    wide = [math.ldexp(1 + randoms.random(), e) for e in spread]
+    wide = [math.ldexp(1 + randoms.random(), e) for e in spread] + [*_TAILS[dtype]]
     singles = [sign * rounded(x) for x in [*ordinary, *wide] for sign in (1, -1)]
     if len(tensors) == 1:
         yield from ({tensors[0]: x, **hyper} for x in singles)

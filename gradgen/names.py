@@ -21,7 +21,7 @@ _C_WORDS = """
 _PYTHON_NAMES = ["torch", "rt", "wanted", "like", "math", "None", "True", "False"]
 RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
 
-_SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min"}
+_SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min", "modulus": "abs"}
 _NOUNS = {"add": "sum", "mul": "product", "pow": "power", "where": "branch", "damp": "product", "unit": "direction"}
 
 
@@ -101,7 +101,9 @@ def _valid(name: str) -> str:
 def _argument_name(node: Node, names: dict[Node, str]) -> str | None:
     if node in names:
         return names[node]
-    prefix = "neg" if node.op == "mul" and node.args[0].is_number(-1) else "abs" if node.op == "abs" else ""
+    prefix = (
+        "neg" if node.op == "mul" and node.args[0].is_number(-1) else "abs" if node.op in ("abs", "modulus") else ""
+    )
     inner = _argument_name(node.args[-1], names) if prefix else None
     return f"{prefix}_{inner}" if inner else None
 

@@ -65,20 +65,22 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class ResultError:
-    """The modelled worst errors of a result.
+class Accuracy:
+    """How a result is computed, and its modelled worst errors.
 
     Attributes:
         name: the result's name.
         single: of float32.
         double: of float64.
         wide: whether float32 is computed in float64.
+        forms: in what forms it is computed, where not in the one that the rewriting gave.
     """
 
     name: str
     single: Worst
     double: Worst
     wide: bool
+    forms: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Operation:
     backward: Kernel | None
     double_backward: Kernel | None
     double_outputs: tuple[str, ...]
-    errors: tuple[ResultError, ...]
+    accuracy: tuple[Accuracy, ...]
 
 
 def plan(formula: Formula) -> Operation:
@@ -203,12 +205,13 @@ class _Planner:
         plain = {"float": 1.0, "int": 1, "bool": True}
         return {p.name: plain[p.kind] if p.default is None else p.default for p in self.formula.scalars}
 
-    def error(self, result: str, nodes: Sequence[Node], kernel: Kernel) -> ResultError:
+    def error(self, result: str, nodes: Sequence[Node], kernel: Kernel) -> Accuracy:
         """The modelled errors of a result that is a sum of these nodes, each times an incoming gradient."""
         wide = "float32" in kernel.wide
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
-        return ResultError(result, single, max(quality.double for quality in found), wide)
+        forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
+        return Accuracy(result, single, max(quality.double for quality in found), wide, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""

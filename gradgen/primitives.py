@@ -114,6 +114,10 @@ def _where(y: Node, condition: Node, p: Node, q: Node) -> tuple[Any, Any, Any]:
     return 0, where(condition, one, zero), where(condition, zero, one)
 
 
+def _where_nonnegative(x: Node) -> Node:
+    return x.graph.where(_f("ge", x, 0), x.graph.const(1), x.graph.const(-1))
+
+
 def _bessel(kind: str, sign: int) -> Derivative:
     """(C[n-1] - sign C[n+1]) / 2 for the Bessel functions J and Y (sign 1) and I (sign -1), A&S 9.1.27, 9.6.26."""
 
@@ -421,6 +425,8 @@ _ROWS = [
     # Norms, extremes, steps
     _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=2),
     _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),
+    # |x| where the derivative at 0 is to be the one on the right, as in forms that differ for x >= 0 and x < 0.
+    _row("modulus", lambda y, x: (_where_nonnegative(x),), "fabs({0})", exact=abs, ulps=0.5),
     _row(
         "sign",
         lambda y, x: (0,),

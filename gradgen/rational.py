@@ -46,22 +46,30 @@ class _NotRationalError(Exception):
     """The node is no rational function of what was tried."""
 
 
-def forms(node: Node) -> Iterator[Node]:
-    """Other forms of a node, all of it and of logarithms and roots in it, as rational functions."""
+def forms(node: Node) -> Iterator[tuple[Node, str]]:
+    """Other forms of a node, all of it or its logarithms and roots as rational functions; each with what it is."""
     if len(topological([node])) > _MOST_NODES:
         return
     inputs = [node.graph.input(name) for name in inputs_of([node]) if name not in node.graph.hyper]
-    makers: list[Callable[[Node], _Fraction]] = [_Exponential, *(partial(_Power, x=x) for x in inputs)]
+    sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
+    makers: list[Callable[[Node], _Fraction]] = [_Exponential, *(partial(_Power, x=x) for x in (*sizes, *inputs))]
     for make in makers:
-        for change in (_quotient, _inner):
-            form = change(node, make)
+        of = "an exponential" if make is _Exponential else "an input or its reciprocal"
+        for form, what in (
+            (_quotient(node, make), "as"),
+            (_inner(node, make), "with logarithms and roots as those of"),
+        ):
             if form is not None and form is not node:
-                yield form
+                yield form, f"{what} a rational function of {of}"
+        plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
+        if plain is not None and plain is not node:
+            yield plain, "as one fraction"
 
 
-def _quotient(node: Node, make: Callable[[Node], _Fraction]) -> Node | None:
+def _quotient(node: Node, make: Callable[[Node], _Fraction], is_plain: bool = False) -> Node | None:
     try:
-        return make(node).node()
+        fraction = make(node)
+        return fraction.plain() if is_plain else fraction.node()
     except (_NotRationalError, sympy.PolynomialError):
         return None
 
@@ -178,6 +186,12 @@ class _Fraction:
         parts = [self.quotient(side) * side.small ** (side.power - common) for side in (right, left)]
         chosen: Node = self.graph.where(self.is_large(), *parts) * left.small**common
         return chosen
+
+    def plain(self) -> Node:
+        """P/Q in g itself, in lowest terms."""
+        left, _ = self.sides()
+        form: Node = self.quotient(left) * left.small**left.power
+        return form
 
     def log(self, direct: Node) -> Node:
         """The logarithm of P/Q; `direct` is its plain form, and serves where nothing overflows."""
@@ -301,7 +315,7 @@ class _Exponential(_Fraction):
 
     def smalls(self) -> tuple[Node, Node]:
         sign = self.sign()
-        size = self.u if sign > 0 else -self.u if sign < 0 else self.graph.apply("abs", self.u)
+        size = self.u if sign > 0 else -self.u if sign < 0 else self.graph.apply("modulus", self.u)
         small = self.graph.apply("exp", -size)
         return small, small
 
@@ -330,10 +344,11 @@ class _Plain(_Exponential):
 
 
 class _Power(_Fraction):
-    """g = x, an input."""
+    """g = x, an input or the absolute value of one."""
 
     def __init__(self, node: Node, x: Node) -> None:
         self.x = x
+        self.size = x if x.op == "abs" else x.graph.apply("abs", x)
         super().__init__(node)
         if max(self.top.degree(), self.bottom.degree()) < 2 or self.unit != 1:
             raise _NotRationalError
@@ -341,14 +356,21 @@ class _Power(_Fraction):
     def leaf(self, node: Node) -> Expr | None:
         return _G if node is self.x else None
 
+    def _value(self, node: Node) -> Expr:
+        if self.x.op == "abs" and node.op == "pow" and node.args[0] is self.x.args[0]:
+            exponent = node.args[1].number
+            if exponent is not None and exponent.is_even:
+                return _G**exponent
+        return super()._value(node)
+
     def smalls(self) -> tuple[Node, Node]:
         return self.x, 1 / self.x
 
     def is_large(self) -> Node:
-        return self.graph.apply("gt", self.graph.apply("abs", self.x), 1)
+        return self.graph.apply("gt", self.size, 1)
 
     def log_g(self) -> Node:
-        return self.graph.apply("log", self.graph.apply("abs", self.x))
+        return self.graph.apply("log", self.size)
 
     def log(self, direct: Node) -> Node:
         return self.log_beside(direct, (direct, self.graph.true()), self.log_side(1))
@@ -357,7 +379,7 @@ class _Power(_Fraction):
         _, right = self.sides()
         if right.power % 2:
             raise _NotRationalError
-        scaled = self.quotient(right) ** HALF * self.graph.apply("abs", self.x) ** (-right.power // 2)
+        scaled = self.quotient(right) ** HALF * self.size ** (-right.power // 2)
         return self.graph.where(self.is_large(), scaled, direct)
 
 

@@ -307,7 +307,7 @@ class _OperationText:
     def accuracy(self) -> list[str]:
         """A table of the modelled errors."""
         rows = [("", "float32", "float64", "")]
-        for error in self.operation.errors:
+        for error in self.operation.accuracy:
             note = "float32 is computed in float64" if error.wide else ""
             rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
         width = max(len(name) for name, *_ in rows)

@@ -53,10 +53,20 @@ def rewrite(roots: Iterable[Node]) -> list[Node]:
     return [rewriter.node(root) for root in roots]
 
 
+def tried(node: Node) -> Iterator[tuple[Node, Rule]]:
+    """The node with one of the rules that are only tried applied wherever it fits; each with the rule."""
+    for rule in RULES:
+        if rule.tried:
+            form = _Rewriter(rule).node(node)
+            if form is not node:
+                yield form, rule
+
+
 class _Rewriter:
     """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, tried: Rule | None = None) -> None:
+        self.tried = tried
         self.done: dict[Node, Node] = {}
         self.record = _RECORD.get()
 
@@ -71,13 +81,15 @@ class _Rewriter:
         if node not in self.done:
             new = folded(node) or _collected(node) or _gathered(node)
             view = _View(node)
-            for pattern in _rules_for(node.op):
+            after = self
+            for pattern in _rules_for(node.op, self.tried):
                 applied = None if new else _apply(pattern, view)
                 if applied and applied is not node:
                     new = applied
+                    after = _Rewriter() if pattern.rule is self.tried else self  # tried once, for it may fit again
                     if self.record is not None:
                         self.record.append(Step(pattern.rule, node, applied))
-            self.done[node] = self.node(new) if new else node
+            self.done[node] = after.node(new) if new else node
         return self.done[node]
 
 
@@ -120,7 +132,7 @@ class _Pattern:
         graph = Graph()
         names: dict[str, Any] = {name: graph.input(name) for name in ("u", "v", "w", *_NUMBERS)}
         names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
-        names["sqrt"] = lambda x: x ** (graph.const(1) / 2)
+        names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": sympy.pi, "where": graph.where}
         self.rule = rule
         self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
@@ -131,10 +143,11 @@ def _maker(graph: Graph, name: str) -> Callable[..., Node]:
 
 
 @cache
-def _rules_for(op: str) -> tuple[_Pattern, ...]:
+def _rules_for(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
     """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
-    return tuple(pattern for pattern in map(_Pattern, RULES) if pattern.pattern.op in kinds)
+    rules = [*([tried] if tried else []), *(rule for rule in RULES if not rule.tried)]
+    return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
 
 
 class _View:
@@ -203,7 +216,7 @@ def terms(node: Node, most: int | None = None) -> list[Term]:
 
 def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
     found = view.terms
-    wanted = terms(pattern)
+    wanted = sorted(terms(pattern), key=_is_wild)  # what takes anything comes last
     for binding, scale, used in _match_terms(wanted, found, {}, None, ()):
         rest = [term for i, term in enumerate(found) if i not in used]
         yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
@@ -229,8 +242,14 @@ def _match_terms(
             yield from _match_terms(wanted[1:], found, bound, scale or factor / number, (*used, i))
 
 
+def _is_wild(term: Term) -> bool:
+    return term[1] is not None and term[1].op == "input" and term[1].value not in _NUMBERS
+
+
 def _absorbs(pattern: Node) -> bool:
-    """Whether a pattern is a wild name times something: it takes all of a product that is not the something."""
+    """Whether a pattern is a wild name, or one times something, and takes a number or all that is not the something."""
+    if _is_wild((sympy.S.One, pattern)):
+        return True
     return pattern.op == "mul" and pattern.args[0].op == "input" and pattern.args[0].value not in _NUMBERS
 
 
@@ -359,10 +378,11 @@ def _match_product(pattern: Node, node: Node, binding: Binding) -> Iterator[Bind
     number, found = factors(node)
     if len(found) > _LONGEST:
         return
+    _, [(wanted, power)] = factors(something)
     for i, (candidate, exponent) in enumerate(found):
-        if exponent >= 1:
-            for bound in _match(something, candidate, binding):
-                rest = [*found[:i], (candidate, exponent - 1), *found[i + 1 :]]
+        if exponent // power >= 1:
+            for bound in _match(wanted, candidate, binding):
+                rest = [*found[:i], (candidate, exponent - power), *found[i + 1 :]]
                 yield from _bind(str(wild.value), _product(number, rest), bound)
 
 

@@ -15,12 +15,16 @@ from sympy import Expr
 
 @dataclass(frozen=True)
 class Rule:
-    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds."""
+    """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
+
+    One that is `tried` is better in some formulas and worse in others: `choose` measures whether.
+    """
 
     pattern: str
     replacement: str
     why: str
     condition: Callable[..., bool] | None = None
+    tried: bool = False
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -90,6 +94,15 @@ RULES: tuple[Rule, ...] = (
     Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
     Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
+    Rule("sqrt(1 + u) - 1", "u/(1 + sqrt(1 + u))", "near u = 0 only the difference is left"),
+    Rule("hypot(1, u) - 1", "u*(u/(1 + hypot(1, u)))", "near u = 0 only the difference is left"),
+    Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
+    # Inverse functions, written out
+    Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
+    Rule("log(u + sqrt(u**2 - 1))", "acosh(u)", "the square overflows before the logarithm does"),
+    Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
+    Rule("atan(u) + pi/2", "atan2(1, -u)", "for u << 0 only the difference is left"),
+    Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
@@ -100,4 +113,39 @@ RULES: tuple[Rule, ...] = (
         "the square overflows before the norm does",
         lambda a, b: _positive(a) and _positive(b),
     ),
+    # Differences, tried
+    *(
+        Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
+        for pattern, replacement in (
+            ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
+            ("sqrt(u) - v", "where(gt(v, 0), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
+            ("sqrt(u) + v", "where(lt(v, 0), (u - v**2)/(sqrt(u) - v), sqrt(u) + v)"),
+            ("hypot(u, v) - u", "where(gt(u, 0), v*(v/(hypot(u, v) + u)), hypot(u, v) - u)"),
+            ("hypot(u, v) + u", "where(lt(u, 0), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
+            ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/(sqrt(v)*(sqrt(v) - u)), 1 + u/sqrt(v))"),
+            ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/(sqrt(v)*(sqrt(v) + u)), 1 - u/sqrt(v))"),
+            (
+                "1 + unit(u, hypot(v, u))",
+                "where(lt(u, 0), v/hypot(v, u)*(v/(hypot(v, u) - u)), 1 + unit(u, hypot(v, u)))",
+            ),
+            (
+                "1 - unit(u, hypot(v, u))",
+                "where(gt(u, 0), v/hypot(v, u)*(v/(hypot(v, u) + u)), 1 - unit(u, hypot(v, u)))",
+            ),
+            ("1 + sin(u)", "2*sin(u/2 + pi/4)**2"),
+            ("1 - sin(u)", "2*cos(u/2 + pi/4)**2"),
+            ("u**2 - v**2", "(u - v)*(u + v)"),
+            ("1/u - 1/v", "(v - u)/(u*v)"),
+            ("u**v - 1", "expm1(v*log(u))"),
+            ("exp(u) - exp(v)", "where(lt(abs(u - v), 1), exp(v)*expm1(u - v), exp(u) - exp(v))"),
+            ("cosh(u) - 1", "2*sinh(u/2)**2"),
+            ("log(u) - log(v)", "log1p((u - v)/v)"),
+            ("log1p(u) - log1p(v)", "log1p((u - v)/(1 + v))"),
+            ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
+            ("log(u)", "log1p(u - 1)"),
+            ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
+        )
+    ),
+    Rule("log(u) - log(v)", "log(u/v)", "one logarithm, near 1 where the two are nearly equal", tried=True),
+    Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),
 )

@@ -53,6 +53,12 @@ C["minimum"] = """\
 FN real minimum(real a, real b) { return a < b || a != a ? a : b; }
 """
 
+TORCH["modulus"] = '''\
+def modulus(x: Tensor) -> Tensor:
+    """|x|; its derivative at 0 is the one on the right."""
+    return torch.where(x >= 0, x, -x)
+'''
+
 C["sgn"] = """\
 /* The sign; zeros and NaN stay what they are. */
 FN real sgn(real x) { return x > 0 ? real(1) : x < 0 ? real(-1) : x; }

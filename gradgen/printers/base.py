@@ -143,6 +143,9 @@ class Printer:
 
     # Functions that mathematics writes otherwise
 
+    def print_modulus(self, node: Node) -> tuple[str, int]:
+        return f"abs({self.expression(node.args[0])})", ATOM
+
     def print_damp(self, node: Node) -> tuple[str, int]:
         v, r = node.args
         return f"{self.expression(r, PRODUCT)} * {self.expression(v, UNARY)}", PRODUCT

@@ -69,7 +69,7 @@ class NumericPrinter(Printer):
     def print_damp(self, node: Node) -> tuple[str, int]:
         return self.call(node)
 
-    print_unit = print_product = print_damp
+    print_unit = print_product = print_modulus = print_damp
 
     def call(self, node: Node) -> tuple[str, int]:
         row = PRIMITIVES[node.op]
