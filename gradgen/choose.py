@@ -217,10 +217,13 @@ def cost(node: Node) -> float:
     return sum(map(_cost, topological([node])))
 
 
+_POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
+
+
 def _cost(node: Node) -> float:
     if not node.args or node.op in CONDITIONS:
         return 0.0
     if node.op == "pow":
         exponent = node.args[1].number
-        return 1.0 if exponent in (2, 3) else 2.0 if exponent == 4 else 5.0 if exponent is not None else 20.0
+        return _POWER_COST.get(exponent, 12.0)
     return 1.0 if node.op in ("add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp") else 12.0

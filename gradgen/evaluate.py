@@ -8,6 +8,7 @@ from functools import cache
 import mpmath
 import sympy
 from mpmath import mpf
+from mpmath.libmp import NoConvergence
 from sympy import Expr
 
 from gradgen.graph import Node
@@ -32,9 +33,14 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> o
         return _number(node.number, mpmath.mp.prec)
     if node.op == "where":  # the branch that is not taken may be anything
         return args[1] if args[0] else args[2]
+    return function(node.op, *args)
+
+
+def function(op: str, *args: object) -> object:
+    """A primitive of numbers; NaN where it is not real, or mpmath gives up."""
     try:
-        return PRIMITIVES[node.op].mpmath(*args)
-    except (ZeroDivisionError, ValueError, OverflowError, mpmath.NoConvergence):
+        return PRIMITIVES[op].mpmath(*args)
+    except (ZeroDivisionError, ValueError, OverflowError, NoConvergence):
         return mpmath.nan
 
 

@@ -425,7 +425,7 @@ _CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "unit": ["divisio
 _CALLS |= {
     row.c.partition("(")[0]: ["multiplication", name.removeprefix("mul_")] if name.startswith("mul_") else [name]
     for name, row in PRIMITIVES.items()
-    if re.fullmatch(r"\w+\((\{\d\}(, )?)+\)", row.c) and name not in _CALLS
+    if re.fullmatch(r"\w+\((\{\d\}(, )?)+\)", row.c) and name not in (*_CALLS, "modulus")  # fabs, as abs is
 }
 
 

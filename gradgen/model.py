@@ -11,13 +11,13 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 
 import mpmath
 import sympy
 from mpmath import mpf
 
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import evaluated, function
 from gradgen.graph import CONDITIONS, HALF, Node
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA
@@ -97,9 +97,8 @@ def _pow(node: Node, args: Sequence[float], form: Format) -> float:
     if exponent in (HALF, -HALF):
         root = rounded(math.sqrt(base)) if base >= 0 else math.nan
         return root if exponent == HALF else rounded(_quotient(1.0, root))
-    if exponent in (-1, -2):
-        reciprocal = rounded(_quotient(1.0, base))
-        return reciprocal if exponent == -1 else rounded(_quotient(reciprocal, base))
+    if exponent in (-1, -2, -3, -4):
+        return reduce(lambda total, _: rounded(_quotient(total, base)), range(-int(exponent)), 1.0)
     if exponent in (2, 3, 4):
         square = rounded(base * base)
         return square if exponent == 2 else rounded(square * (base if exponent == 3 else square))
@@ -130,7 +129,4 @@ def _vanishes(op: str, arg: float, form: Format) -> bool:
 @lru_cache(maxsize=1 << 16)
 def _exact(op: str, *args: float) -> mpf:
     with mpmath.workprec(_PRECISION):
-        try:
-            return PRIMITIVES[op].mpmath(*map(mpf, args))
-        except (ZeroDivisionError, ValueError, OverflowError, mpmath.NoConvergence):
-            return mpmath.nan
+        return function(op, *map(mpf, args))

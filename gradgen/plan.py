@@ -399,6 +399,11 @@ def _statements(
         width[node] = _width(node, [width[arg] for arg in node.args], names)
         if plain:
             continue
+        if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
+            long = [arg for arg in node.args[1:] if width[arg] > _NAME and arg not in chosen and arg.op != "where"]
+            chosen += long
+            width |= dict.fromkeys(long, _NAME)
+            width[node] = _width(node, [width[arg] for arg in node.args], names)
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node):
             chosen.append(node)
             width[node] = _NAME

@@ -13,6 +13,7 @@ from functools import lru_cache, partial, reduce
 import mpmath
 import sympy
 from mpmath import mpf
+from mpmath.libmp import NoConvergence
 
 from gradgen.evaluate import evaluated
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
@@ -100,7 +101,7 @@ def _taylor(function: Callable[[mpf], mpf], at: mpf, count: int) -> tuple[mpf, .
         nodes = [step * (k - points // 2) for k in range(points)]
         try:
             table = [function(at + node) for node in nodes]
-        except (ValueError, ZeroDivisionError, OverflowError, mpmath.NoConvergence) as error:
+        except (ValueError, ZeroDivisionError, OverflowError, NoConvergence) as error:
             raise _NoSeriesError from error
         if not all(isinstance(value, mpf) and mpmath.isfinite(value) for value in table):
             raise _NoSeriesError

@@ -248,6 +248,7 @@ class TestCommand:
             "Saved for backward",
             "Rewrites that the double backward brings",
             "Double backward",
+            "Forms that were chosen",
             "Operations per element",
             "Bytes read + written per element",
         ]

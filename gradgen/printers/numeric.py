@@ -9,6 +9,8 @@ from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
 
+_RECIPROCALS = (*map(sympy.Integer, (-1, -2, -3, -4)), -sympy.Rational(1, 2))  # powers that divisions compute
+
 
 def decimal(value: Expr) -> str:
     """The shortest decimal that reads back as the nearest double."""
@@ -42,21 +44,19 @@ class NumericPrinter(Printer):
         return super()._quotient(number) and bool(number.q & (number.q - 1))
 
     def _is_reciprocal(self, node: Node) -> bool:
-        if node.op != "pow" or node in self.names or node.args[1].number is None:
-            return False
-        return node.args[1].number in (-1, -2, -sympy.Rational(1, 2))
+        return node.op == "pow" and node not in self.names and node.args[1].number in _RECIPROCALS
 
     def _denominator(self, node: Node) -> str:
-        base, exponent = node.args
-        if exponent.is_number(-sympy.Rational(1, 2)):
+        base, exponent = node.args[0], node.args[1].number
+        assert exponent is not None
+        if exponent == -sympy.Rational(1, 2):
             return self.sqrt.format(self.expression(base))
-        text = self.expression(base, UNARY)
-        return f"{text} / {text}" if exponent.is_number(-2) else text  # the square might overflow
+        return " / ".join([self.expression(base, UNARY)] * -int(exponent))  # the power might overflow
 
     def print_pow(self, node: Node) -> tuple[str, int]:
         base, exponent = node.args
         value = exponent.number
-        if self._is_reciprocal(node):
+        if value in _RECIPROCALS:
             return f"{self.literal('1')} / {self._denominator(node)}", PRODUCT
         if value == sympy.Rational(1, 2):
             return self.sqrt.format(self.expression(base)), ATOM
