@@ -12,7 +12,7 @@ from gradgen import rational, series
 from gradgen.graph import CONDITIONS, Node, inputs_of, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
-from gradgen.model import FORMATS, compute
+from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
 from gradgen.rewrite import tried
 
@@ -164,7 +164,7 @@ class Choice:
         """Whether a node is no number where the variable is zero."""
         zero = {name: 0.0 for name in inputs_of([variable]) if name in self._tensors}
         order = topological([node])
-        value = compute(order, {**self._hyper, **zero}, FORMATS["float64"], 0)[node]
+        value = Program(order, FORMATS["float64"])({**self._hyper, **zero}, 0)[-1]
         return not math.isfinite(value)
 
     def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import mpmath
 import sympy
@@ -15,7 +16,7 @@ from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
 
 
-def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> object:
+def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> Any:
     """A number, or for a condition a bool; NaN where the node is not real.
 
     Args:
@@ -36,7 +37,7 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> o
     return function(node.op, *args)
 
 
-def function(op: str, *args: object) -> object:
+def function(op: str, *args: object) -> Any:
     """A primitive of numbers; NaN where it is not real, or mpmath gives up."""
     try:
         return PRIMITIVES[op].mpmath(*args)

@@ -13,7 +13,7 @@ from mpmath import mpf
 
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node, topological
-from gradgen.model import FORMATS, Point, compute
+from gradgen.model import FORMATS, Point, Program
 from gradgen.ulp import SMALLEST_EXPONENT, mixed_error
 
 _PRECISION = 160  # bits that an exact value is computed with at first
@@ -91,7 +91,7 @@ class Reference:
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one."""
-        (errors,) = self._errors(topological([root]), [root], [column], False, self._points[::_SCREEN])
+        (errors,) = self._errors([root], [column], False, self._points[::_SCREEN])
         return any(worst.error > error for worst in errors)
 
     def worst(
@@ -106,39 +106,40 @@ class Reference:
             near: whether to look more closely near the points at which the error is large, which from then on are
                 looked at always.
         """
-        order = topological(roots)
-        found = self._errors(order, roots, columns, wide, self._points)
+        found = self._errors(roots, columns, wide, self._points)
         if self._is_thin or not near:
             return [max(errors, default=Worst(0.0)) for errors in found]
         peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
         tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
         closer = [point for at in tops for point in self._neighbours(dict(at))]
         self._points += [point for point in closer if tuple(point.values()) not in self._known]
-        more = self._errors(order, roots, columns, wide, closer)
+        more = self._errors(roots, columns, wide, closer)
         return [max(a + b, default=Worst(0.0)) for a, b in zip(found, more, strict=True)]
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
-        order = topological([root])
-        (errors,) = self._errors(order, [root], [column], wide, self._points)
+        (errors,) = self._errors([root], [column], wide, self._points)
         bad = [dict(worst.at) for worst in errors if worst.error > target]
         below = topological([variable])
-        sizes = [abs(compute(below, point, FORMATS["float64"], 0)[variable]) for point in bad]
+        size = Program(below, FORMATS["float64"])
+        sizes = [abs(size(point, 0)[-1]) for point in bad]
         near = [size for size in sizes if size < _MOST_REACH]
         return math.ldexp(1.0, math.frexp(max(near))[1]) if near else _LEAST_REACH
 
     def _errors(
-        self, order: Sequence[Node], roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point]
+        self, roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point]
     ) -> list[list[Worst]]:
-        form = FORMATS["float64" if wide else self.dtype]
+        order = topological(roots)
+        places = [order.index(root) for root in roots]
+        program, rounded = Program(order, FORMATS["float64" if wide else self.dtype]), FORMATS[self.dtype].rounded
         found: list[list[Worst]] = [[] for _ in roots]
         for turn, point in enumerate(at):
             sample = self._sample(point)
             if sample is None:
                 continue
-            values = compute(order, point, form, turn)
-            for errors, root, column in zip(found, roots, columns, strict=True):
-                computed = FORMATS[self.dtype].rounded(values[root])
+            values = program(point, turn)
+            for errors, place, column in zip(found, places, columns, strict=True):
+                computed = rounded(values[place])
                 error = mixed_error(computed, sample.exact[column], sample.scale[column], self.dtype)
                 errors.append(Worst(error, tuple(point.items())))
         return found

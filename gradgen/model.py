@@ -11,13 +11,13 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache, partial, reduce
 
 import mpmath
 import sympy
 from mpmath import mpf
 
-from gradgen.evaluate import evaluated, function
+from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, Node
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA
@@ -41,32 +41,53 @@ FORMATS = {
 }
 
 
-def compute(order: Sequence[Node], point: Point, form: Format, turn: int) -> dict[Node, float | bool]:
-    """What a kernel computes for each node.
+Step = Callable[[list[float], Point, int], float]
+
+
+class Program:
+    """What a kernel computes for some nodes.
 
     Args:
         order: the nodes, operands first.
-        point: a number for each input.
         form: the type of the arithmetic.
-        turn: to which side the functions err: not to the same for every point.
     """
-    values: dict[Node, float | bool] = {}
-    with mpmath.workprec(_PRECISION):
-        for place, node in enumerate(order):
-            args = [values[arg] for arg in node.args]
-            if node.op in ("input", "flag"):
-                values[node] = point[str(node.value)]
-            elif node.op == "given":
-                values[node] = True
-            elif node.number is not None:
-                values[node] = form.rounded(_decimal(node.number))
-            elif node.op in CONDITIONS or node.op == "where":
-                values[node] = evaluated(node, args, {})  # type: ignore[assignment]
-            elif node.op in _ARITHMETIC:
-                values[node] = _ARITHMETIC[node.op](node, args, form)
-            else:
-                values[node] = _function(node.op, args, form, place + turn)
-    return values
+
+    def __init__(self, order: Sequence[Node], form: Format) -> None:
+        self._places = {node: place for place, node in enumerate(order)}
+        self._steps = [self._step(node, form) for node in order]
+
+    def __call__(self, point: Point, turn: int) -> list[float]:
+        """The value of each node (of a condition 0 or 1).
+
+        Args:
+            point: a number for each input.
+            turn: to which side the functions err: not to the same for every point.
+        """
+        values: list[float] = []
+        for step in self._steps:
+            values.append(step(values, point, turn))
+        return values
+
+    def _step(self, node: Node, form: Format) -> Step:
+        args = [self._places[arg] for arg in node.args]
+        place, name, op = self._places[node], str(node.value), node.op
+        if op in ("input", "flag"):
+            return lambda values, point, turn: point[name]
+        if op in ("given", "true"):
+            return lambda values, point, turn: True
+        if node.number is not None:
+            constant = form.rounded(_decimal(node.number))
+            return lambda values, point, turn: constant
+        if op == "where":
+            condition, p, q = args
+            return lambda values, point, turn: values[p] if values[condition] else values[q]
+        if op in CONDITIONS:
+            holds = PRIMITIVES[op].mpmath
+            return lambda values, point, turn: holds(*[values[arg] for arg in args])
+        if op in _ARITHMETIC:
+            compute = _ARITHMETIC[op](node, form)
+            return lambda values, point, turn: compute(*[values[arg] for arg in args])
+        return lambda values, point, turn: _function(op, [values[arg] for arg in args], form, place + turn)
 
 
 @cache
@@ -81,52 +102,71 @@ def _quotient(a: float, b: float) -> float:
     return a / b
 
 
-def _add(node: Node, args: Sequence[float], form: Format) -> float:
-    return form.rounded(args[0] + args[1])
+def _add(node: Node, form: Format) -> Callable[[float, float], float]:
+    rounded = form.rounded
+    return lambda a, b: rounded(a + b)
 
 
-def _mul(node: Node, args: Sequence[float], form: Format) -> float:
-    number = node.args[0].number
+def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
+    rounded, number = form.rounded, node.args[0].number
     if number is not None and number.is_Rational and abs(number.p) <= 3 and 1 < number.q < 100:
-        return form.rounded(_quotient(form.rounded(number.p * args[1]), number.q))  # printed as a quotient
-    return form.rounded(args[0] * args[1])
+        top, bottom = int(number.p), int(number.q)
+        return lambda a, b: rounded(rounded(top * b) / bottom)  # printed as a quotient
+    return lambda a, b: rounded(a * b)
 
 
-def _pow(node: Node, args: Sequence[float], form: Format) -> float:
-    base, exponent, rounded = args[0], node.args[1].number, form.rounded
+def _pow(node: Node, form: Format) -> Callable[[float, float], float]:
+    exponent, rounded = node.args[1].number, form.rounded
     if exponent in (HALF, -HALF):
-        root = rounded(math.sqrt(base)) if base >= 0 else math.nan
-        return root if exponent == HALF else rounded(_quotient(1.0, root))
+        return partial(_root, rounded, exponent == HALF)
     if exponent in (-1, -2, -3, -4):
-        return reduce(lambda total, _: rounded(_quotient(total, base)), range(-int(exponent)), 1.0)
+        times = range(-int(exponent))
+        return lambda base, _: reduce(lambda total, _: rounded(_quotient(total, base)), times, 1.0)
     if exponent in (2, 3, 4):
-        square = rounded(base * base)
-        return square if exponent == 2 else rounded(square * (base if exponent == 3 else square))
-    return _function("pow", args, form, 0)
+        return partial(_small_power, rounded, int(exponent))
+    return lambda base, power: _function("pow", [base, power], form, 0)
 
 
-_ARITHMETIC: dict[str, Callable[[Node, Sequence[float], Format], float]] = {"add": _add, "mul": _mul, "pow": _pow}
+def _root(rounded: Callable[[float], float], plain: bool, base: float, _: float) -> float:
+    root = rounded(math.sqrt(base)) if base >= 0 else math.nan
+    return root if plain else rounded(_quotient(1.0, root))
+
+
+def _small_power(rounded: Callable[[float], float], exponent: int, base: float, _: float) -> float:
+    square = rounded(base * base)
+    return square if exponent == 2 else rounded(square * (base if exponent == 3 else square))
+
+
+_ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {"add": _add, "mul": _mul, "pow": _pow}
 _SIDES = (1, -1, 1, 1, -1, -1)
 
 
 def _function(op: str, args: Sequence[float], form: Format, place: int) -> float:
     """A function of the table, off by the error it may have: here to this side, there to that."""
-    if any(arg != arg for arg in args):
-        return math.nan
-    if op.startswith("mul_") and _vanishes(op.removeprefix("mul_"), args[1], form):  # r * f(t)
-        return 0.0
-    value = _exact(op, *args)
-    if not mpmath.isint(value):  # exp(0) is 1 exactly
-        value *= 1 + _SIDES[place % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * mpf(2) ** -form.digits
-    return form.rounded(float(value))
-
-
-def _vanishes(op: str, arg: float, form: Format) -> bool:
-    """Whether a vanishing function is 0 even after the texts of `scaled` have scaled it up."""
-    return form.rounded(float(mpmath.ldexp(_exact(op, arg), 64))) == 0
+    if op.startswith("mul_") and form.rounded(_scaled_up(op.removeprefix("mul_"), args[1])) == 0:
+        return args[0] if args[0] != args[0] else 0.0  # r * f(t), where even the texts of `scaled` have 0
+    nearest, rest, is_exact = _exact(op, *args)
+    if is_exact:
+        return form.rounded(nearest)
+    off = _SIDES[place % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    return form.rounded(nearest + (rest + nearest * off))
 
 
 @lru_cache(maxsize=1 << 16)
-def _exact(op: str, *args: float) -> mpf:
+def _scaled_up(op: str, arg: float) -> float:
+    """A vanishing function times 2**64."""
     with mpmath.workprec(_PRECISION):
-        return function(op, *map(mpf, args))
+        return float(mpmath.ldexp(function(op, mpf(arg)), 64)) if arg == arg else math.nan
+
+
+@lru_cache(maxsize=1 << 17)
+def _exact(op: str, *args: float) -> tuple[float, float, bool]:
+    """A function's value as its nearest double and what is left of it, and whether it is to be taken as it is."""
+    if any(arg != arg for arg in args):
+        return math.nan, 0.0, True
+    with mpmath.workprec(_PRECISION):
+        value = function(op, *map(mpf, args))
+        nearest = float(value)
+        if not math.isfinite(nearest) or mpmath.isint(value):  # exp(0) is 1 exactly
+            return nearest, 0.0, True
+        return nearest, float(value - nearest), False

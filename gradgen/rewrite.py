@@ -147,7 +147,12 @@ def _rules_for(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
     """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
     rules = [*([tried] if tried else []), *(rule for rule in RULES if not rule.tried)]
-    return tuple(pattern for pattern in map(_Pattern, rules) if pattern.pattern.op in kinds)
+    return tuple(pattern for pattern in map(_pattern, rules) if pattern.pattern.op in kinds)
+
+
+@cache
+def _pattern(rule: Rule) -> _Pattern:
+    return _Pattern(rule)
 
 
 class _View:
