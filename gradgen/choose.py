@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
+from mpmath import mpf
 
 from gradgen import rational, series
 from gradgen.graph import CONDITIONS, Node, inputs_of, topological
@@ -14,7 +16,7 @@ from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
-from gradgen.rewrite import tried
+from gradgen.rewrite import factored, tried
 
 BAR = 4.0
 
@@ -27,6 +29,7 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _LOST = 1000.0  # errors beyond this are alike
+_MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
@@ -113,11 +116,21 @@ class Choice:
                 best = quality
 
     def _candidates(self, node: Node) -> Iterator[tuple[Node, str]]:
-        """Other forms of a node, each with what it is."""
+        """Other forms of a node, each with what it is; many of them where the node itself is poor."""
         yield from rational.forms(node)
-        for form, rule in tried(node):
-            yield form, f"by {rule.pattern} = {rule.replacement}"
-            yield from rational.forms(form)
+        quality = self._quality[node]
+        if max(quality.single.error, quality.double.error) <= TARGET:
+            return
+        for start, how in ((node, ""), (factored(node), "with common factors of sums before them")):
+            if how and start is node:
+                continue
+            if how:
+                yield start, how
+            for form, rule in tried(start):
+                by = f"by {rule.pattern} = {rule.replacement}"
+                yield form, f"{how}, {by}" if how else by
+                for rational_form, more in rational.forms(form):
+                    yield rational_form, f"{by}, {more}"
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
@@ -130,20 +143,27 @@ class Choice:
         """Near a removable singularity take the series of a result, where that is better."""
         for form in dict.fromkeys([self._forms[node], node]):
             fixed, rest = series.varying(form, self._tensors)
-            variable = series.variable(rest, self._tensors)
-            if variable is not None:
-                self._use_series(node, column, fixed, rest, variable)
-                return
+            for variable in itertools.islice(series.variables(rest, self._tensors), _MOST_VARIABLES):
+                quality, has_pole = self._quality[node], self._has_pole(rest, variable)
+                if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
+                    continue
+                found = series.coefficients(series.varying(node, self._tensors)[1], variable)
+                if found is not None:
+                    self._use_series(node, column, fixed, rest, variable, found, has_pole)
+                    return
 
-    def _use_series(self, node: Node, column: int, fixed: Node, rest: Node, variable: Node) -> None:
+    def _use_series(
+        self,
+        node: Node,
+        column: int,
+        fixed: Node,
+        rest: Node,
+        variable: Node,
+        found: Sequence[mpf],
+        has_pole: bool,
+    ) -> None:
         """Compute fixed * rest by the series of `rest` where |variable| is small enough, if that is better."""
-        quality, has_pole = self._quality[node], self._has_pole(rest, variable)
-        if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
-            return
-        found = series.coefficients(series.varying(node, self._tensors)[1], variable)
-        if found is None:
-            return
-        graph = node.graph
+        graph, quality = node.graph, self._quality[node]
         size = graph.apply("abs", variable)
         patched: list[tuple[tuple[int, int], float, Node, Quality]] = []
         for reach in self._reaches(fixed * rest, variable, column):
@@ -156,7 +176,7 @@ class Choice:
             rank, _, form, measured = min(patched, key=lambda entry: entry[:2])
             if has_pole or rank < _rank(quality):
                 self._forms[node], self._quality[node] = form, measured
-                if rest is node or fixed * rest is node:
+                if fixed * rest is node:
                     self.notes[node] = []
                 self.notes[node].append(f"near {Printer({}).expression(variable)} = 0 by its power series")
 

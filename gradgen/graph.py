@@ -147,9 +147,14 @@ class Graph:
         return self._select_sum(a, b) or self._intern("add", (a, b))
 
     def _select_sum(self, a: Node, b: Node) -> Node | None:
-        """where(c, u, 0) + where(c, 0, v) is where(c, u, v): the two halves of a branch's derivative meet again."""
+        """where(c, u, 0) + where(c, 0, v) is where(c, u, v): the two halves of a branch's derivative meet again.
+
+        So do two parts of one half, where(c, u, 0) + where(c, v, 0).
+        """
         if a.op == b.op == "where" and a.args[0] is b.args[0]:
             (_, p, q), (_, r, s) = a.args, b.args
+            if (p.is_number(0) and r.is_number(0)) or (q.is_number(0) and s.is_number(0)):
+                return self.where(a.args[0], self.add(p, r), self.add(q, s))
             if (p.is_number(0) or r.is_number(0)) and (q.is_number(0) or s.is_number(0)):
                 return self.where(a.args[0], self.add(p, r), self.add(q, s))
         return None

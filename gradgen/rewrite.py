@@ -150,6 +150,35 @@ def _rules_for(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
     return tuple(pattern for pattern in map(_pattern, rules) if pattern.pattern.op in kinds)
 
 
+def factored(node: Node) -> Node:
+    """The node with what all terms of a sum have as a factor before the sum: the rest may cancel to a few terms."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        new[below] = (_without_common_factors(changed) or changed) if changed.op == "add" else changed
+    return node if new[node] is node else rewrite([new[node]])[0]
+
+
+def _without_common_factors(node: Node) -> Node | None:
+    found = terms(node, most=_LONGEST)
+    items = [(number, item) for number, item in found if item is not None]
+    if len(items) < len(found) or len(found) > _LONGEST:
+        return None
+    products = [(number * more, dict(powers)) for number, item in items for more, powers in [factors(item)]]
+    common = {
+        base: min((powers.get(base, 0) for _, powers in products), key=abs)
+        for base, exponent in products[0][1].items()
+        if all(powers.get(base, 0) * exponent > 0 for _, powers in products)
+    }
+    if not common:
+        return None
+    rest = [
+        (number, _product(sympy.S.One, [(base, power - common.get(base, 0)) for base, power in powers.items()]))
+        for number, powers in products
+    ]
+    return _product(sympy.S.One, list(common.items())) * _sum([(number, item) for number, item in rest])
+
+
 @cache
 def _pattern(rule: Rule) -> _Pattern:
     return _Pattern(rule)

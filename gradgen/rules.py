@@ -96,6 +96,7 @@ RULES: tuple[Rule, ...] = (
     Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
     Rule("sqrt(1 + u) - 1", "u/(1 + sqrt(1 + u))", "near u = 0 only the difference is left"),
     Rule("hypot(1, u) - 1", "u*(u/(1 + hypot(1, u)))", "near u = 0 only the difference is left"),
+    Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
     Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
     # Inverse functions, written out
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
@@ -136,7 +137,7 @@ RULES: tuple[Rule, ...] = (
             ("1 - sin(u)", "2*cos(u/2 + pi/4)**2"),
             ("u**2 - v**2", "(u - v)*(u + v)"),
             ("1/u - 1/v", "(v - u)/(u*v)"),
-            ("u**v - 1", "expm1(v*log(u))"),
+            ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
             ("exp(u) - exp(v)", "where(lt(abs(u - v), 1), exp(v)*expm1(u - v), exp(u) - exp(v))"),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             ("log(u) - log(v)", "log1p((u - v)/v)"),
@@ -145,6 +146,12 @@ RULES: tuple[Rule, ...] = (
             ("log(u)", "log1p(u - 1)"),
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
         )
+    ),
+    Rule(
+        "log(expm1(u))",
+        "where(gt(u, 1), u + log1p(-exp(-u)), log(expm1(u)))",
+        "the exponential overflows long before its logarithm",
+        tried=True,
     ),
     Rule("log(u) - log(v)", "log(u/v)", "one logarithm, near 1 where the two are nearly equal", tried=True),
     Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),

@@ -6,7 +6,7 @@ node; a function of the table enters with its Taylor coefficients at the constan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
@@ -133,14 +133,13 @@ def varying(root: Node, tensors: Sequence[str]) -> tuple[Node, Node]:
     return fixed, rest
 
 
-def variable(root: Node, tensors: Sequence[str]) -> Node | None:
-    """The node that the root is a function of alone: the input, or a product of inputs such as beta*x."""
+def variables(root: Node, tensors: Sequence[str]) -> Iterator[Node]:
+    """The nodes that the root is a function of alone: the input, its absolute value, a product such as beta*x."""
     fresh = root.graph.input("series variable")
     for node in topological([root]):
-        depends = any(name in tensors for name in inputs_of([node]))
-        if depends and inputs_of(substitute([root], {node: fresh})) == [fresh.value]:
-            return node
-    return None
+        depends = node.op not in CONDITIONS and any(name in tensors for name in inputs_of([node]))
+        if depends and node is not root and inputs_of(substitute([root], {node: fresh})) == [fresh.value]:
+            yield node
 
 
 def coefficients(root: Node, variable: Node) -> list[mpf] | None:
