@@ -141,44 +141,35 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better."""
-        for form in dict.fromkeys([self._forms[node], node]):
-            fixed, rest = series.varying(form, self._tensors)
-            for variable in itertools.islice(series.variables(rest, self._tensors), _MOST_VARIABLES):
-                quality, has_pole = self._quality[node], self._has_pole(rest, variable)
-                if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
-                    continue
-                found = series.coefficients(series.varying(node, self._tensors)[1], variable)
-                if found is not None:
-                    self._use_series(node, column, fixed, rest, variable, found, has_pole)
-                    return
+        fixed, varying = series.varying(node, self._tensors)
+        for variable in itertools.islice(series.variables(varying, self._tensors), _MOST_VARIABLES):
+            quality, has_pole = self._quality[node], self._has_pole(self._forms[node], variable)
+            if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
+                continue
+            found = series.coefficients(varying, variable)
+            if found is None:
+                continue
+            forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in rational.forms(node))])
+            patched = [entry for form in forms for entry in self._patched(form, column, fixed, variable, found)]
+            if patched:
+                rank, _, measured, form = min(patched, key=lambda entry: entry[:2])
+                if has_pole or rank < _rank(quality):
+                    self._forms[node], self._quality[node] = form, measured
+                    self.notes[node].append(f"near {Printer({}).expression(variable)} = 0 by its power series")
+            return
 
-    def _use_series(
-        self,
-        node: Node,
-        column: int,
-        fixed: Node,
-        rest: Node,
-        variable: Node,
-        found: Sequence[mpf],
-        has_pole: bool,
-    ) -> None:
-        """Compute fixed * rest by the series of `rest` where |variable| is small enough, if that is better."""
-        graph, quality = node.graph, self._quality[node]
+    def _patched(
+        self, form: Node, column: int, fixed: Node, variable: Node, found: Sequence[mpf]
+    ) -> Iterator[tuple[tuple[int, int], float, Quality, Node]]:
+        """A form with fixed * series in its place where |variable| is small, each with its rank, cost and quality."""
+        graph = form.graph
         size = graph.apply("abs", variable)
-        patched: list[tuple[tuple[int, int], float, Node, Quality]] = []
-        for reach in self._reaches(fixed * rest, variable, column):
+        for reach in self._reaches(form, variable, column):
             near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
             if near is not None:
-                form = fixed * graph.where(graph.apply("lt", size, sympy.Float(reach)), near, rest)
-                (measured,) = self._measured([form], [column], near=False)
-                patched.append((_rank(measured), cost(form), form, measured))
-        if patched:
-            rank, _, form, measured = min(patched, key=lambda entry: entry[:2])
-            if has_pole or rank < _rank(quality):
-                self._forms[node], self._quality[node] = form, measured
-                if fixed * rest is node:
-                    self.notes[node] = []
-                self.notes[node].append(f"near {Printer({}).expression(variable)} = 0 by its power series")
+                new = graph.where(graph.apply("lt", size, sympy.Float(reach)), fixed * near, form)
+                (measured,) = self._measured([new], [column], near=False)
+                yield _rank(measured), cost(new), measured, new
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""

@@ -8,6 +8,7 @@ A difference is a sum with a factor of -1, a quotient a product with a power of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -21,6 +22,7 @@ ZERO, ONE, MINUS_ONE, HALF = Integer(0), Integer(1), Integer(-1), Rational(1, 2)
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp", "and", "or", "eq", "ne"})
 RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
+NONNEGATIVE = frozenset({"abs", "modulus", "exp", "exp2", "sigmoid", "logistic_density", "softplus", "sech", "cosh"})
 ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign"})
 EVEN = frozenset({"cosh", "cos", "abs", "modulus", "sech", "logistic_density"})
 
@@ -247,6 +249,8 @@ class Graph:
             if u is not None and m.is_negative:
                 inner = self.apply(op, -nodes[0])
                 return -inner if op in ODD else inner
+        if op == "abs" and known_sign(nodes[0]):
+            return nodes[0] if known_sign(nodes[0]) > 0 else -nodes[0]
         if op == "not" and nodes[0].op == "not":
             return nodes[0].args[0]
         if op in ("and", "or"):
@@ -310,8 +314,11 @@ def known_sign(node: Node) -> int:
     if rest is None:
         return int(sympy.sign(number)) if number.is_comparable else 0
     even = rest.op == "pow" and rest.args[1].number is not None and bool((rest.args[1].number / 2).is_integer)
-    if even or rest.op in ("abs", "modulus"):
+    if even or rest.op in NONNEGATIVE:
         return int(sympy.sign(number))
+    if rest.op in ("mul", "pow"):
+        known = [known_sign(arg) for arg in (rest.args if rest.op == "mul" else rest.args[:1])]
+        return int(sympy.sign(number)) * math.prod(known) if rest.op == "mul" or known == [1] else 0
     if rest.op == "add":
         signs = {known_sign(arg) for arg in rest.args}
         return int(sympy.sign(number)) * signs.pop() if len(signs) == 1 else 0

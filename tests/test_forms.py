@@ -1,0 +1,209 @@
+"""Other forms of a formula (rational functions, series, common factors): equal to it, and better where taken."""
+
+from __future__ import annotations
+
+import functools
+import random
+from fractions import Fraction
+
+import mpmath
+import pytest
+import sympy
+from mpmath import mpf
+
+from gradgen import rational, series
+from gradgen.choose import BAR, Choice
+from gradgen.differentiate import gradient
+from gradgen.evaluate import evaluated
+from gradgen.graph import Graph, Node, topological
+from gradgen.primitives import PRIMITIVES
+from gradgen.rewrite import factored, rewrite
+
+
+def parsed(text: str) -> Node:
+    """An expression of x, y (tensors) and k (a hyper-parameter) in its sound form."""
+    graph = Graph(["k"])
+    names = {name: graph.input(name) for name in ("x", "y", "k")}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
+    names["sqrt"] = lambda x: x**sympy.S.Half
+    return rewrite([graph.node(eval(text, {}, names))])[0]
+
+
+def value(root: Node, point: dict[str, mpf]) -> mpf:
+    values: dict[Node, mpf] = {}
+    for node in topological([root]):
+        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
+    return values[root]
+
+
+def agree(one: Node, other: Node, hyper: tuple[float, ...] = (0.7, 2.0)) -> None:
+    """Two forms are the same function, to 100 digits."""
+    randoms = random.Random(0)
+    compared = 0
+    with mpmath.workdps(160):
+        for _ in range(60):
+            point = {name: mpf(randoms.uniform(-6, 6)) for name in ("x", "y")} | {"k": mpf(randoms.choice(hyper))}
+            a, b = value(one, point), value(other, point)
+            if mpmath.isfinite(a):
+                assert abs(a - b) <= abs(a) * mpf(10) ** -100, point
+                compared += 1
+    assert compared >= 5
+
+
+RATIONAL = [
+    "exp(2*x)/(1 + exp(x))**2",
+    "exp(2*x)/(1 + exp(x))**3",
+    "(2*exp(x) - 3)/(5*exp(x) + 7)",
+    "exp(x)/(exp(x) + exp(-x))",
+    "x*exp(-x)*cosh(x)",
+    "x*((1 + exp(x))**2 - 1)/((1 + exp(x))**2 + 1)",
+    "tanh(softplus(x)) + x*sech(softplus(x))**2*sigmoid(x)",
+    "sigmoid(x)**2*tanh(x/2)",
+    "1/(1 + k*exp(-x))",
+    "y*exp(k*x)/(3 + exp(2*k*x))",
+    "log(1 - tanh(x))",
+    "log(1 - tanh(x)**2)",
+    "log(sigmoid(x)*sigmoid(-x))",
+    "log(1 + k*exp(x))",
+    "x**2/(1 + x**2)",
+    "x**3/(k + abs(x)**3)",
+    "log(1 + x**2)",
+    "log(k + x**4)",
+    "sqrt(k + x**2)",
+    "1/(1 + abs(x)) - abs(x)/(1 + abs(x))**2",
+    "x*y/(x + y)**2",
+]
+
+
+@pytest.mark.parametrize("text", RATIONAL)
+def test_rational_forms_are_the_same_function(text: str) -> None:
+    node = parsed(text)
+    forms = list(rational.forms(node))
+    assert forms
+    for form, _ in forms:
+        agree(node, form)
+
+
+@pytest.mark.parametrize("k", [-1.5, 0.0])
+@pytest.mark.parametrize("text", ["log(1 + k*exp(x))", "1/(1 + k*exp(-x))", "sqrt(k + x**2)", "log(k + x**4)"])
+def test_rational_forms_hold_for_hyper_parameters_of_any_sign(text: str, k: float) -> None:
+    node = parsed(text)
+    for form, _ in rational.forms(node):
+        agree(node, form, hyper=(k,))
+
+
+@pytest.mark.parametrize("text", ["sin(x)", "exp(x*y) + exp(x)", "x + y", "floor(x)", "exp(x)**k"])
+def test_what_is_no_rational_function_has_no_such_form(text: str) -> None:
+    assert [how for _, how in rational.forms(parsed(text)) if how.startswith("as a rational")] == []
+
+
+SERIES = {
+    "x/expm1(x)": ["1", "-1/2", "1/12", "0", "-1/720", "0", "1/30240"],  # Bernoulli numbers, A&S 23.1.1
+    "log1p(x)/x": ["1", "-1/2", "1/3", "-1/4"],
+    "sinh(x)/x": ["1", "0", "1/6", "0", "1/120"],
+    "(x - atan(x))/x**3": ["1/3", "0", "-1/5", "0", "1/7"],
+    "tan(x) - sin(x)": ["0", "0", "0", "1/2", "0", "1/8"],
+    "1/tanh(x) - 1/x": ["0", "1/3", "0", "-1/45", "0", "2/945"],
+    "sqrt(1 + x) - 1 - x/2": ["0", "0", "-1/8", "1/16"],
+    "where(gt(x, 1), 7, cos(x))": ["1", "0", "-1/2"],
+    "hypot(1, x)": ["1", "0", "1/2", "0", "-1/8"],
+}
+
+
+@pytest.mark.parametrize("text", SERIES)
+def test_series(text: str) -> None:
+    node = parsed(text)
+    found = series.coefficients(node, node.graph.input("x"))
+    assert found is not None
+    with mpmath.workdps(100):
+        for computed, c in zip(found, map(Fraction, SERIES[text]), strict=False):
+            assert abs(computed - mpf(c.numerator) / c.denominator) < mpf(10) ** -60
+
+
+@pytest.mark.parametrize(
+    "text", ["1/x", "abs(x)", "exp(-1/x**2)", "sqrt(x)", "log(x)", "sign(x)", "where(gt(x, 0), x, 2)"]
+)
+def test_what_has_no_power_series_at_zero(text: str) -> None:
+    node = parsed(text)
+    assert series.coefficients(node, node.graph.input("x")) is None
+
+
+@pytest.mark.parametrize("reach", [0.0625, 0.125, 0.25])
+@pytest.mark.parametrize("text", ["x/expm1(x)", "(x - atan(x))/x**3", "1/tanh(x) - 1/x", "tan(x) - sin(x)"])
+def test_polynomials_are_as_exact_as_they_are_asked_to_be(text: str, reach: float) -> None:
+    node = parsed(text)
+    x = node.graph.input("x")
+    found = series.coefficients(node, x)
+    assert found is not None
+    near = series.polynomial(found, x, reach, digits=50)
+    assert near is not None
+    with mpmath.workdps(120):
+        for k in range(1, 20):
+            point = {"x": mpf(reach) * k / 20 * (-1) ** k}
+            exact = value(node, point)
+            assert abs(value(near, point) - exact) <= abs(exact) * mpf(2) ** -49
+
+
+def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
+    node = parsed("expm1(k*x)/(k*x)")
+    assert repr(next(series.variables(node, ["x"]))) == "mul(k, x)"
+    node = parsed("abs(x)/k - log1p(abs(x)/k)")
+    assert "mul(abs(x), pow(k, -1))" in [
+        repr(v).replace("mul(pow(k, -1), abs(x))", "mul(abs(x), pow(k, -1))") for v in series.variables(node, ["x"])
+    ]
+
+
+def test_common_factors_leave_a_sum_that_cancels() -> None:
+    node = parsed("sqrt(3)*exp(-x) - sqrt(3)*(1 + sqrt(3)*x)*exp(-x)")
+    form = factored(node)
+    assert form is not node
+    agree(node, form)
+    assert repr(form) == "mul(-3, mul(exp(mul(-1, x)), x))"
+
+
+# Chosen by measurement
+
+SAVED = [  # what each of the forms saves: value, derivative and second derivative come out within the bar
+    "exp(2*x)/(1 + exp(x))**2",
+    "log(1 - tanh(x))",
+    "log(1 + x**2)",
+    "x**2/(1 + x**2)",
+    "x/(1 + abs(x))",
+    "x/expm1(x)",
+    "sinh(x)/x",
+    "(1 - cos(x))/x**2",
+    "log(cosh(x))",
+    "exp(x) - 1 - x",
+    "sqrt(1 + x**2) - 1",
+    "1/sqrt(1 - x**2) - 1",
+    "(x + sqrt(x**2 + k))/2",
+    "exp(k*x) - exp(-x)",
+    "abs(x)/k - log(1 + abs(x)/k)",
+    "log(exp(x) - 1)",
+    "(1 + sqrt(3)*abs(x))*exp(-sqrt(3)*abs(x))",
+]
+
+
+@pytest.mark.parametrize("text", SAVED)
+def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
+    node = parsed(text)
+    roots = [node, *rewrite(gradient(node, [node.graph.input("x")]))]
+    choice = Choice(roots, [], ["x"], {"k": 1.5})
+    assert any(choice.notes[root] for root in roots) or choice.wide(roots)
+    wide = choice.wide(roots)
+    for root in roots:
+        quality = choice.quality(root)
+        assert (quality.wide if "float32" in wide else quality.single).error <= BAR
+        assert quality.double.error <= 2 * BAR
+        if not any("series" in note for note in choice.notes[root]):
+            agree(root, choice.form(root), hyper=(1.5,))
+
+
+@pytest.mark.parametrize(
+    "text", ["sigmoid(x)", "x*y", "exp(x)", "tanh(x)", "softplus(x)", "atan2(x, y)", "hypot(x, y)"]
+)
+def test_a_form_that_is_good_is_left_alone(text: str) -> None:
+    node = parsed(text)
+    choice = Choice([node], [], ["x", "y"], {"k": 1.5})
+    assert choice.form(node) is node
+    assert choice.wide([node]) == ()

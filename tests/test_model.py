@@ -1,0 +1,140 @@
+"""The model of rounding: arithmetic as float32 and float64 do it, functions as far off as their row says."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from collections.abc import Sequence
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from mpmath import mpf
+
+from gradgen.evaluate import function
+from gradgen.graph import Graph, Node, topological
+from gradgen.measure import Reference, points
+from gradgen.model import FORMATS, Program
+from gradgen.primitives import PRIMITIVES
+from gradgen.ulp import ulp
+
+TYPES = {"float32": np.float32, "float64": np.float64}
+
+
+def parsed(text: str) -> Node:
+    graph = Graph(["k"])
+    names = {name: graph.input(name) for name in ("x", "y", "k")}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
+    names["sqrt"] = lambda x: x**sympy.S.Half
+    return graph.node(eval(text, {}, names))
+
+
+def computed(text: str, dtype: str, x: float, y: float = 1.0, turn: int = 0) -> float:
+    return Program(topological([parsed(text)]), FORMATS[dtype])({"x": x, "y": y, "k": 2.0}, turn)[-1]
+
+
+def drawn(dtype: str, count: int) -> Sequence[tuple[float, float]]:
+    randoms = random.Random(0)
+    kind = TYPES[dtype]
+    return [tuple(float(kind(randoms.gauss(0, 1) * 10 ** randoms.randint(-6, 6))) for _ in "xy") for _ in range(count)]
+
+
+ARITHMETIC = {
+    "x + y": lambda x, y: x + y,
+    "x - y": lambda x, y: x - y,
+    "x * y": lambda x, y: x * y,
+    "x / y": lambda x, y: x * (1 / y),
+    "x**2": lambda x, y: x * x,
+    "x**3": lambda x, y: x * x * x,
+    "x**4": lambda x, y: (x * x) * (x * x),
+    "1 / x**2": lambda x, y: 1 / x / x,
+    "1 / x**3": lambda x, y: 1 / x / x / x,
+    "sqrt(abs(x))": lambda x, y: np.sqrt(np.abs(x)),
+    "2 * x / 3": lambda x, y: 2 * x / 3,
+    "x * y + x": lambda x, y: x * y + x,
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("text", ARITHMETIC)
+def test_arithmetic_is_that_of_the_type(text: str, dtype: str) -> None:
+    kind = TYPES[dtype]
+    with np.errstate(all="ignore"):
+        for x, y in drawn(dtype, 200):
+            expected = ARITHMETIC[text](kind(x), kind(y))
+            assert isinstance(expected, kind)
+            assert computed(text, dtype, x, y) == float(expected)
+
+
+def test_what_overflows_is_infinite_and_what_is_undefined_is_nan() -> None:
+    assert computed("x * x", "float32", 1e30) == math.inf
+    assert computed("x * x", "float64", 2.0**100) == 2.0**200
+    assert computed("1 / x", "float32", 0.0) == math.inf
+    assert math.isnan(computed("sqrt(x)", "float64", -1.0))
+    assert math.isnan(computed("x * x - x * x + log(x)", "float32", -1.0))
+    assert computed("exp(x)", "float32", 100.0) == math.inf
+    assert computed("where(gt(x, 0), 1, 1 / x)", "float64", 2.0) == 1.0
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("op", ["exp", "log1p", "tanh", "sin", "sigmoid", "erfc", "logistic_density", "hypot"])
+def test_functions_are_off_by_no_more_than_their_row_says_and_sometimes_by_as_much(op: str, dtype: str) -> None:
+    two = op == "hypot"
+    errors = []
+    for turn, (x, y) in enumerate(drawn(dtype, 300)):
+        x, y = (math.copysign(min(abs(v), 20.0), v) for v in (abs(x), y))
+        got = computed(f"{op}(x, y)" if two else f"{op}(x)", dtype, x, y, turn)
+        with mpmath.workprec(200):
+            exact = function(op, mpf(x), mpf(y)) if two else function(op, mpf(x))
+            errors.append(float(abs(mpf(got) - exact) / ulp(exact, dtype)))
+    worst = PRIMITIVES[op].ulps
+    # that is, by what it says for the largest number of a binade
+    assert 0.6 * worst <= max(errors) <= 2 * worst
+
+
+def test_products_with_a_vanishing_function_vanish_with_it() -> None:
+    assert computed("mul_exp(x, y)", "float32", math.inf, -1e30) == 0
+    assert computed("mul_exp(x, y)", "float32", 1e10, -110.0) == pytest.approx(1e10 * math.exp(-110), rel=1e-5)
+    assert math.isnan(computed("mul_exp(x, y)", "float32", math.nan, -1.0))
+
+
+# Measuring
+
+
+def worst(text: str, dtype: str = "float64", tensors: tuple[str, ...] = ("x",), wide: bool = False) -> float:
+    node = parsed(text)
+    return Reference([node], tensors, {"k": 2.0}, dtype).worst([node], [0], wide)[0].error
+
+
+def test_good_formulas_have_small_errors() -> None:
+    assert worst("x") == 0
+    assert worst("x * y", tensors=("x", "y")) <= 0.5
+    assert 0.4 < worst("exp(x)") <= 1.0
+    assert worst("sigmoid(x)", "float32") <= 1.6
+
+
+def test_cancellation_overflow_and_absorption_are_seen() -> None:
+    assert worst("1 - cos(x)") > 1e6
+    assert worst("exp(x)/(1 + exp(x))") == math.inf
+    assert worst("log(1 + x)") > 1e6
+    assert worst("log(2*sigmoid(x))") > 1e6  # 0 in any precision too low
+    assert worst("x**2/(1 + x**2)") == math.inf
+
+
+def test_float64_arithmetic_mends_float32() -> None:
+    assert worst("1 - cos(x)", "float32") > 1e4
+    assert worst("x**2/(1 + x**2)", "float32") == math.inf
+    assert worst("x**2/(1 + x**2)", "float32", wide=True) <= 0.5
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("tensors", [("x",), ("x", "y"), ("x", "y", "z")])
+def test_points_are_numbers_of_the_type_and_always_the_same(dtype: str, tensors: tuple[str, ...]) -> None:
+    once, again = (list(points(tensors, {"k": 2.0}, dtype, 2000)) for _ in range(2))
+    assert once == again
+    numbers = [point[name] for point in once for name in tensors]
+    assert all(float(TYPES[dtype](number)) == number for number in numbers)
+    assert min(map(abs, numbers)) < 1e-20
+    assert max(map(abs, numbers)) > 1e20
