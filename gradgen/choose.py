@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
-from mpmath import mpf
 
 from gradgen import rational, series
-from gradgen.graph import CONDITIONS, Node, inputs_of, topological
+from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
-from gradgen.rewrite import factored, tried
+from gradgen.rewrite import factored, rewrite, tried
 
 BAR = 4.0
 
@@ -33,6 +32,7 @@ _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
+_DIFFERENCE = "difference"  # the input that stands for one
 _LARGEST = 200  # nodes of a result whose forms are looked for
 
 
@@ -118,6 +118,9 @@ class Choice:
     def _candidates(self, node: Node) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
         yield from rational.forms(node)
+        for shifted, difference in self._shifted(node):
+            form = substitute([shifted], {shifted.graph.input(_DIFFERENCE): difference})[0]
+            yield form, f"in terms of {Printer({}).expression(difference)}"
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
@@ -139,43 +142,63 @@ class Choice:
             return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
         return self._single.is_hopeless(printed, column, _HOPELESS * max(best.single.error, TARGET))
 
+    def _shifted(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """The node as a function of each difference that it is divided by: of x - 1 in place of x in log(x)/(x - 1)."""
+        for difference in series.differences(node, self._tensors):
+            x, rest = difference.args
+            moved = node.graph.input(_DIFFERENCE)
+            (form,) = rewrite(substitute([node], {difference: moved, x: moved - rest}))
+            yield factored(form), difference
+
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better."""
-        fixed, varying = series.varying(node, self._tensors)
-        for variable in itertools.islice(series.variables(varying, self._tensors), _MOST_VARIABLES):
-            quality, has_pole = self._quality[node], self._has_pole(self._forms[node], variable)
+        for root, variable, place in self._expansions(node):
+            fixed, varying = series.varying(root, [*self._tensors, _DIFFERENCE])
+            quality = self._quality[node]
+            has_pole = self._has_pole(self._forms[node] if variable is place else root, variable)
             if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
                 continue
             found = series.coefficients(varying, variable)
             if found is None:
                 continue
             forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in rational.forms(node))])
-            patched = [entry for form in forms for entry in self._patched(form, column, fixed, variable, found)]
+            patched: list[tuple[tuple[int, int], float, Quality, Node]] = []
+            for form in forms:
+                for reach in self._reaches(form, place, column):
+                    near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
+                    if near is not None:
+                        (near,) = substitute([fixed * near], {variable: place})
+                        patched.append(self._patched(form, column, place, reach, near))
             if patched:
                 rank, _, measured, form = min(patched, key=lambda entry: entry[:2])
                 if has_pole or rank < _rank(quality):
                     self._forms[node], self._quality[node] = form, measured
-                    self.notes[node].append(f"near {Printer({}).expression(variable)} = 0 by its power series")
-            return
+                    self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
+                    return
+
+    def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node]]:
+        """Where to look for a series: a node, what it is a function of alone, and what that stands for."""
+        _, varying = series.varying(node, self._tensors)
+        for variable in itertools.islice(series.variables(varying, self._tensors), _MOST_VARIABLES):
+            yield node, variable, variable
+        for form, difference in self._shifted(node):
+            yield form, node.graph.input(_DIFFERENCE), difference
 
     def _patched(
-        self, form: Node, column: int, fixed: Node, variable: Node, found: Sequence[mpf]
-    ) -> Iterator[tuple[tuple[int, int], float, Quality, Node]]:
-        """A form with fixed * series in its place where |variable| is small, each with its rank, cost and quality."""
+        self, form: Node, column: int, variable: Node, reach: float, near: Node
+    ) -> tuple[tuple[int, int], float, Quality, Node]:
+        """A form with another one in its place where |variable| < reach: its rank, cost, quality, and itself."""
         graph = form.graph
-        size = graph.apply("abs", variable)
-        for reach in self._reaches(form, variable, column):
-            near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
-            if near is not None:
-                new = graph.where(graph.apply("lt", size, sympy.Float(reach)), fixed * near, form)
-                (measured,) = self._measured([new], [column], near=False)
-                yield _rank(measured), cost(new), measured, new
+        is_near = graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
+        new = graph.where(is_near, near, form)
+        (measured,) = self._measured([new], [column], near=False)
+        return _rank(measured), cost(new), measured, new
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""
-        zero = {name: 0.0 for name in inputs_of([variable]) if name in self._tensors}
+        zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(inputs_of([variable]), 0.0)
         order = topological([node])
-        value = Program(order, FORMATS["float64"])({**self._hyper, **zero}, 0)[-1]
+        value = Program(order, FORMATS["float64"])({**zero, **self._hyper}, 0)[-1]
         return not math.isfinite(value)
 
     def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:

@@ -165,7 +165,7 @@ class Reference:
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
         more bits. A value of 0 may be what is left of a cancellation, and is believed last.
         """
-        first = _PRECISION + 3 * max(abs(math.frexp(value)[1]) for value in point.values())
+        first = _precision(point)
         previous: tuple[mpf, ...] | None = None
         for attempt, more in enumerate(_MORE):
             with mpmath.workprec(first + more):
@@ -180,11 +180,12 @@ class Reference:
     def _scale(self, point: Point, exact: tuple[mpf, ...]) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
         scale = [mpf(0)] * len(exact)
-        with mpmath.workprec(_PRECISION):
+        with mpmath.workprec(_precision(point)):
             for name in self._tensors:
-                moved = self._evaluated({**point, name: mpf(point[name]) * (1 + _SHIFT)})
+                shift = _SHIFT / max(1, abs(mpf(point[name])))
+                moved = self._evaluated({**point, name: mpf(point[name]) * (1 + shift)})
                 for k, (a, b) in enumerate(zip(exact, moved, strict=True)):
-                    scale[k] = max(scale[k], abs(b - a) / _SHIFT) if mpmath.isfinite(b) else scale[k]
+                    scale[k] = max(scale[k], abs(b - a) / shift) if mpmath.isfinite(b) else scale[k]
         return tuple(scale)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
@@ -194,6 +195,11 @@ class Reference:
             args = [values[arg] for arg in node.args]
             values[node] = True if node.op == "given" else evaluated(node, args, lifted)
         return tuple(values[root] for root in self._roots)
+
+
+def _precision(point: Point) -> int:
+    """Bits to begin with: the farther the inputs are from 1, the more."""
+    return _PRECISION + 3 * max(abs(math.frexp(value)[1]) for value in point.values())
 
 
 def _agree(a: mpf, b: mpf) -> bool:

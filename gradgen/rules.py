@@ -123,8 +123,8 @@ RULES: tuple[Rule, ...] = (
             ("sqrt(u) + v", "where(lt(v, 0), (u - v**2)/(sqrt(u) - v), sqrt(u) + v)"),
             ("hypot(u, v) - u", "where(gt(u, 0), v*(v/(hypot(u, v) + u)), hypot(u, v) - u)"),
             ("hypot(u, v) + u", "where(lt(u, 0), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
-            ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/(sqrt(v)*(sqrt(v) - u)), 1 + u/sqrt(v))"),
-            ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/(sqrt(v)*(sqrt(v) + u)), 1 - u/sqrt(v))"),
+            ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) - u), 1 + u/sqrt(v))"),
+            ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) + u), 1 - u/sqrt(v))"),
             (
                 "1 + unit(u, hypot(v, u))",
                 "where(lt(u, 0), v/hypot(v, u)*(v/(hypot(v, u) - u)), 1 + unit(u, hypot(v, u)))",

@@ -142,6 +142,18 @@ def variables(root: Node, tensors: Sequence[str]) -> Iterator[Node]:
             yield node
 
 
+def differences(root: Node, tensors: Sequence[str]) -> list[Node]:
+    """What the root is divided by that is an input and something more: x - 1, x - y."""
+    found = []
+    for node in topological([root]):
+        exponent = node.args[1].number if node.op == "pow" else None
+        if exponent is not None and exponent.is_negative and node.args[0].op == "add":
+            first = node.args[0].args[0]
+            if first.op == "input" and first.value in tensors and first not in topological([node.args[0].args[1]]):
+                found.append(node.args[0])
+    return found
+
+
 def coefficients(root: Node, variable: Node) -> list[mpf] | None:
     """The power series of a node in another one at zero, as far as it is known; None where there is none."""
     order = topological([root], stop={variable})

@@ -14,9 +14,17 @@ from building import build
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gradgen.choose import BAR, Choice
 from gradgen.errors import GradgenError
 from gradgen.exact import Exact
+from gradgen.graph import Graph
+from gradgen.limits import limits
+from gradgen.load import load
+from gradgen.measure import Reference
+from gradgen.rewrite import rewrite
+from gradgen.share import share
 
+HEAD = "from sympy import *\nfrom gradgen import Tensor, op\n"
 LEAVES = ["x", "y", "k", "2", "0.5", "-1", "pi", "Rational(1, 3)"]
 UNARY = [
     "exp({})", "log({})", "log(1 + exp({}))", "1/(1 + exp(-({})))", "sin({})", "cos({})", "tan({})", "tanh({})",
@@ -105,6 +113,44 @@ def test_value_and_gradient_in_c(text: str) -> None:
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
+
+
+def worse(text: str) -> list[tuple[str, float, float]]:
+    """The types in which the form that is computed is over the bar and worse than the formula as it was written."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder, "f.py")
+        spec.write_text(f"{HEAD}@op\ndef f(x: Tensor, y: Tensor, k: float = 1.0):\n    return {text}\n")
+        try:
+            (formula,) = load(spec)
+            graph = Graph(["k"])
+            written = share(formula, graph)(formula.outputs[0])
+        except GradgenError as error:
+            assume("real" not in error.problem and "undefined" not in error.problem)
+            raise
+    (sound,) = rewrite([written])
+    choice = Choice([sound], [], ["x", "y"], {"k": HYPER})
+    wide = "float32" in choice.wide([sound])
+    found = []
+    for dtype in ("float32", "float64"):
+        reference = Reference([written], ["x", "y"], {"k": HYPER}, dtype)
+        (before,) = reference.worst([written], [0])
+        (after,) = reference.worst(limits([choice.form(sound)]), [0], wide=wide and dtype == "float32")
+        if after.error > max(BAR, 1.1 * before.error):
+            found.append((dtype, before.error, after.error))
+    return found
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(text=formulas())
+def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> None:
+    assert worse(text) == []
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(text=formulas())
+def test_many_are_never_worse_than_what_was_written(text: str) -> None:
+    assert worse(text) == []
 
 
 def test_most_results_can_be_compared() -> None:
