@@ -122,3 +122,15 @@ def test_several_outputs_with_branches(formula: str, tmp_path: Path) -> None:
         with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
             assert torch.autograd.gradcheck(module.f, inputs)
             assert torch.autograd.gradgradcheck(module.f, inputs)
+
+
+@pytest.mark.parametrize(("k", "expected"), [(0.0, 0.0), (1.0, 0.0), (2.0, 2.0), (3.0, 0.0)])
+def test_the_second_derivative_of_a_power_at_zero(k: float, expected: float, tmp_path: Path) -> None:
+    """k*(k - 1)*x**(k - 2): a zero in front of an infinite power wins."""
+    module, _ = build("@op\ndef f(x, k: float = 2.0):\n    return x**k\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+            (first,) = torch.autograd.grad(module.f(x, k=k).sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), x)
+            assert second.tolist() == [expected] * 3
