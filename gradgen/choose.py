@@ -28,6 +28,7 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _LOST = 1000.0  # errors beyond this are alike
+_MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
@@ -43,7 +44,7 @@ class Quality:
     Attributes:
         single: of float32, in float32 arithmetic.
         wide: of float32, in float64 arithmetic.
-        double: of float64; zero where it was not modelled.
+        double: of float64.
     """
 
     single: Worst
@@ -73,14 +74,15 @@ class Choice:
     ) -> None:
         every = [*nodes, *others]
         self._reported = len(nodes)
-        self._single = Reference(every, tensors, hyper, "float32")
-        self._double = Reference(nodes, tensors, hyper, "float64")
+        self._tensors = tensors
+        self._hyper = hyper
+        centres = self._centres(every)
+        self._single = Reference(every, tensors, hyper, "float32", centres)
+        self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
         self.notes: dict[Node, list[str]] = {node: [] for node in every}
         sound = self._measured([self._forms[node] for node in every], range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
-        self._tensors = tensors
-        self._hyper = hyper
         for column, node in enumerate(every):
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
@@ -92,20 +94,22 @@ class Choice:
         wide = single
         if any(worst.error > TARGET for worst in single):
             wide = self._single.worst(printed, columns, wide=True, near=False)
-        double = [Worst(0.0)] * len(forms)
-        reported = [k for k, column in enumerate(columns) if column < self._reported]
-        found = self._double.worst([printed[k] for k in reported], [columns[k] for k in reported], near=near)
-        for k, worst in zip(reported, found, strict=True):
-            double[k] = worst
+        double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def _centres(self, nodes: Sequence[Node]) -> list[float]:
+        """Where what the nodes are divided by is zero: 1 of x - 1."""
+        rests = [d.args[1].number for node in nodes for d in series.differences(node, self._tensors)]
+        return sorted({-float(number) for number in rests if number is not None and number.is_comparable})
 
     def _improve(self, node: Node, column: int) -> None:
         """Take another form of a result where it is better."""
         best = self._quality[node]
-        if column >= self._reported and best.single.error <= TARGET:
+        if column >= self._reported and max(best.single.error, best.double.error) <= _SINGULAR:
             return
-        for form, how in self._candidates(node):
-            if self._is_hopeless(form, column, best):
+        most = _MOST_FORMS if column < self._reported else _FEWER_FORMS
+        for form, how in itertools.islice(self._candidates(node), most):
+            if self._is_hopeless(form, column, best) or not self._single.is_same(form, column):
                 continue
             (quality,) = self._measured([form], [column], near=False)
             if _is_better(quality, cost(form), best, cost(self._forms[node])):
@@ -138,9 +142,7 @@ class Choice:
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
         (printed,) = limits([form])
-        if column < self._reported:
-            return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
-        return self._single.is_hopeless(printed, column, _HOPELESS * max(best.single.error, TARGET))
+        return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _shifted(self, node: Node) -> Iterator[tuple[Node, Node]]:
         """The node as a function of each difference that it is divided by: of x - 1 in place of x in log(x)/(x - 1)."""
@@ -168,7 +170,7 @@ class Choice:
                     near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
                     if near is not None:
                         (near,) = substitute([fixed * near], {variable: place})
-                        patched.append(self._patched(form, column, place, reach, near))
+                        patched += self._patched(form, column, place, reach, near)
             if patched:
                 rank, _, measured, form = min(patched, key=lambda entry: entry[:2])
                 if has_pole or rank < _rank(quality):
@@ -186,13 +188,17 @@ class Choice:
 
     def _patched(
         self, form: Node, column: int, variable: Node, reach: float, near: Node
-    ) -> tuple[tuple[int, int], float, Quality, Node]:
-        """A form with another one in its place where |variable| < reach: its rank, cost, quality, and itself."""
+    ) -> Iterator[tuple[tuple[int, int], float, Quality, Node]]:
+        """A form with another one in its place where |variable| < reach: its rank, cost, quality, and itself.
+
+        Nothing where the two are not the same function.
+        """
         graph = form.graph
         is_near = graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
         new = graph.where(is_near, near, form)
-        (measured,) = self._measured([new], [column], near=False)
-        return _rank(measured), cost(new), measured, new
+        if self._single.is_same(new, column):
+            (measured,) = self._measured([new], [column], near=False)
+            yield _rank(measured), cost(new), measured, new
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""
@@ -205,8 +211,7 @@ class Choice:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far."""
         (printed,) = limits([form])
         needed = [self._single.reach(printed, column, variable, BAR, wide=wide) for wide in (False, True)]
-        if column < self._reported:
-            needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
+        needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
         least, most = max(needed[1:]), max(needed)
         return sorted({most, least, least / 2, least / 4, least / 8})
 
@@ -238,12 +243,16 @@ def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> 
 
 def _rank(quality: Quality) -> tuple[int, int]:
     """How far the errors are above the target, by powers of two."""
-    single = min(quality.single.error, quality.wide.error)
-    return _steps(quality.double.error), _steps(single)
+    return _steps(quality.double), _steps(min(quality.single, quality.wide))
 
 
-def _steps(error: float) -> int:
-    return 0 if error <= TARGET else 1 + round(2 * math.log2(min(error, _LOST) / TARGET))
+def _steps(worst: Worst) -> int:
+    """The powers of the square root of 2; of an error that is very large what counts is how often one is."""
+    if worst.error <= TARGET:
+        return 0
+    if worst.error <= _LOST:
+        return 1 + round(2 * math.log2(worst.error / TARGET))
+    return 20 + math.ceil(20 * worst.often)
 
 
 def cost(node: Node) -> float:

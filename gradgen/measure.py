@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mpmath
 from mpmath import mpf
@@ -25,8 +25,13 @@ _PEAKS = 2  # points of each result that are looked at more closely, if the erro
 _LARGE = 1.5  # this large,
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
+_OFTEN = 16.0  # an error that counts as large where one asks how often it is
+_COMPARED = 24  # points at which a form is compared with what it is to equal,
+_ORDINARY = 256.0  # of inputs no larger than this,
+_SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SEVERAL = 120  # points of several inputs
+_FARTHEST = 320  # the power of two up to which several inputs go; beyond, mpmath takes long for a sigmoid
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
@@ -37,8 +42,8 @@ _EXPONENTS = (
 )
 # Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number
 _TAILS = {
-    "float32": (86.7, 88.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
-    "float64": (703.9, 708.6, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
+    "float32": (86.7, 88.3, 88.9, 89.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
+    "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
 }
 # Functions that take mpmath a while for large arguments
 _CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
@@ -46,10 +51,17 @@ _CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma"
 
 @dataclass(frozen=True, order=True)
 class Worst:
-    """The worst of some errors, in mixed ULPs, and where it is."""
+    """The worst of some errors, in mixed ULPs.
+
+    Attributes:
+        error: the error.
+        at: where it is.
+        often: at which share of the points the error is large.
+    """
 
     error: float
     at: tuple[tuple[str, float | bool], ...] = ()
+    often: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,10 +85,16 @@ class Reference:
         tensors: the names of the tensor inputs.
         hyper: a value for each hyper-parameter.
         dtype: "float32" or "float64", the type of inputs and results.
+        centres: numbers near which a function of one input is looked at more closely.
     """
 
     def __init__(
-        self, roots: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
+        self,
+        roots: Sequence[Node],
+        tensors: Sequence[str],
+        hyper: Mapping[str, float | bool],
+        dtype: str,
+        centres: Sequence[float] = (),
     ) -> None:
         self.dtype = dtype
         self._roots = roots
@@ -84,10 +102,28 @@ class Reference:
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         magnitude = 5 if any(node.op in _CAREFUL for node in self._order) else 2000
-        every = list(points(tensors, hyper, dtype, magnitude))
+        every = [*points(tensors, hyper, dtype, magnitude), *_beside(centres, tensors, hyper, dtype)]
         most = max(_FEWEST, _BUDGET // len(self._order))
         self._points = every[:: -(-len(every) // most)]
         self._is_thin = len(self._points) < len(every)
+
+    def is_same(self, root: Node, column: int) -> bool:
+        """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
+
+        Where the reference is not real, it must not be either.
+        """
+        ordinary = [point for point in self._points if all(abs(x) <= _ORDINARY for x in point.values())]
+        order = topological([root])
+        for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
+            sample = self._sample(point)
+            with mpmath.workprec(2 * _precision(point)):
+                value = _evaluated(order, [root], point)[0]
+                exact = sample.exact[column] if sample else self._evaluated(point)[column]
+                if mpmath.isnan(exact) and not mpmath.isnan(value):
+                    return False
+                if sample and not abs(value - exact) <= _SAME * max(abs(exact), sample.scale[column] * _SAME):
+                    return False
+        return True
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one."""
@@ -108,13 +144,13 @@ class Reference:
         """
         found = self._errors(roots, columns, wide, self._points)
         if self._is_thin or not near:
-            return [max(errors, default=Worst(0.0)) for errors in found]
+            return [_worst(errors) for errors in found]
         peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
         tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
         closer = [point for at in tops for point in self._neighbours(dict(at))]
         self._points += [point for point in closer if tuple(point.values()) not in self._known]
         more = self._errors(roots, columns, wide, closer)
-        return [max(a + b, default=Worst(0.0)) for a, b in zip(found, more, strict=True)]
+        return [_worst(a + b) for a, b in zip(found, more, strict=True)]
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
@@ -189,12 +225,23 @@ class Reference:
         return tuple(scale)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
-        lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
-        values: dict[Node, object] = {}
-        for node in self._order:
-            args = [values[arg] for arg in node.args]
-            values[node] = True if node.op == "given" else evaluated(node, args, lifted)
-        return tuple(values[root] for root in self._roots)
+        return _evaluated(self._order, self._roots, point)
+
+
+def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tuple[mpf, ...]:
+    lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
+    values: dict[Node, object] = {}
+    for node in order:
+        args = [values[arg] for arg in node.args]
+        values[node] = True if node.op == "given" else evaluated(node, args, lifted)
+    return tuple(values[root] for root in roots)
+
+
+def _worst(errors: Sequence[Worst]) -> Worst:
+    if not errors:
+        return Worst(0.0)
+    often = sum(entry.error > _OFTEN for entry in errors) / len(errors)
+    return replace(max(errors), often=often)
 
 
 def _precision(point: Point) -> int:
@@ -204,6 +251,18 @@ def _precision(point: Point) -> int:
 
 def _agree(a: mpf, b: mpf) -> bool:
     return bool(abs(a - b) <= abs(b) * mpf(2) ** -_AGREE)
+
+
+def _beside(
+    centres: Sequence[float], tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
+) -> Iterator[Point]:
+    """Numbers closer and closer to the centres."""
+    if len(tensors) == 1:
+        for centre in centres:
+            for k in range(1, 24):
+                for side in (1, -1):
+                    x = FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
+                    yield {tensors[0]: x, **hyper}
 
 
 def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str, magnitude: int) -> Iterator[Point]:
@@ -220,9 +279,16 @@ def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
     if len(tensors) == 1:
         yield from ({tensors[0]: x, **hyper} for x in singles)
         return
+    spread = [exponent for exponent in spread if abs(exponent) <= _FARTHEST]
+    singles = [x for x in singles if abs(math.frexp(x)[1]) <= _FARTHEST]
     for k in range(_SEVERAL):
         drawn = {name: randoms.choice(singles[: 2 * len(ordinary)] if k % 4 else singles) for name in tensors}
         drawn = {name: rounded(x * (1 + randoms.random() / 8)) for name, x in drawn.items()}
+        if k % 8 == 1:  # all of one magnitude, however large or small
+            exponent = randoms.choice(spread)
+            drawn = {
+                name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1])) for name in tensors
+            }
         if k % 5 == 0:
             first, second = randoms.sample(list(tensors), 2)
             drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 + randoms.random() / 64))

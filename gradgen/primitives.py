@@ -162,7 +162,8 @@ def _at_most_float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _sigmoid_exact(x: Any) -> Any:
-    return 1 / (1 + mpmath.exp(-x)) if x > 0 else mpmath.exp(x) / (1 + mpmath.exp(x))
+    e = mpmath.exp(-abs(x))
+    return 1 / (1 + e) if x > 0 else e / (1 + e)
 
 
 def _softplus_exact(x: Any) -> Any:
@@ -176,6 +177,8 @@ def _logaddexp_exact(x: Any, y: Any) -> Any:
 def _pow_exact(x: Any, p: Any) -> Any:
     if x == 0 and p < 0:
         return mpmath.inf
+    if mpmath.isfinite(p) and p != 0 and mpmath.mag(p) > _BEYOND and x > 0:
+        return mpmath.mpf(1) if x == 1 else mpmath.inf if (x > 1) == (p > 0) else mpmath.mpf(0)
     return mpmath.mpf(1) if p == 0 else x**p
 
 

@@ -25,7 +25,7 @@ from gradgen.rewrite import terms
 
 _G = sympy.Dummy("g", positive=True)
 _MOST_NODES = 120  # of a formula that is looked at,
-_MOST_OPERATIONS = 150  # of its value as SymPy has it,
+_MOST_OPERATIONS = 90  # of its value as SymPy has it,
 _MOST_ATOMS = 5  # of what is no function of g in it,
 _MOST_DEGREE = 12  # of the polynomials
 
@@ -54,6 +54,9 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [_Exponential, *(partial(_Power, x=x) for x in (*sizes, *inputs))]
     for make in makers:
+        plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
+        if plain is not None and plain is not node:
+            yield plain, "as one fraction"
         of = "an exponential" if make is _Exponential else "an input or its reciprocal"
         for form, what in (
             (_quotient(node, make), "as"),
@@ -61,9 +64,6 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
         ):
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
-        plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
-        if plain is not None and plain is not node:
-            yield plain, "as one fraction"
 
 
 def _quotient(node: Node, make: Callable[[Node], _Fraction], is_plain: bool = False) -> Node | None:
@@ -134,6 +134,10 @@ class _Fraction:
     def is_large(self) -> Node:
         """The condition that 1/g is the smaller one."""
         raise NotImplementedError
+
+    def is_positive(self) -> Node:
+        """The condition that g > 0."""
+        return self.graph.true()
 
     def sign(self) -> int:
         """1 where g is always at least 1, -1 where always at most 1, else 0."""
@@ -216,7 +220,8 @@ class _Fraction:
             raise _NotRationalError
         log_c = self.graph.apply("log", c) if c.number is None else self.graph.const(sympy.log(c.number))
         value: Node = side.power * log_small + log_c + self.graph.apply("log1p", rest)
-        return value, self.graph.true() if c.number is not None else self.graph.apply("gt", c, 0)
+        holds = self.graph.true() if c.number is not None else self.graph.apply("gt", c, 0)
+        return value, self.graph.apply("and", holds, self.is_positive()) if side.power % 2 else holds
 
     def root(self, direct: Node) -> Node:
         """sqrt(P/Q)."""
@@ -368,6 +373,9 @@ class _Power(_Fraction):
 
     def is_large(self) -> Node:
         return self.graph.apply("gt", self.size, 1)
+
+    def is_positive(self) -> Node:
+        return self.graph.true() if self.x.op == "abs" else self.graph.apply("gt", self.x, 0)
 
     def log_g(self) -> Node:
         return self.graph.apply("log", self.size)

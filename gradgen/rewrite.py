@@ -116,13 +116,19 @@ def _collected(node: Node) -> Node | None:
 def _gathered(node: Node) -> Node | None:
     """A product in which powers of one base cancel: x * x**-2 is 1/x, also where one of them overflows."""
     number, found = factors(node) if node.op == "mul" else (sympy.S.One, [])
-    exponents: dict[Node, int] = {}
-    for base, exponent in found:
-        exponents[base] = exponents.get(base, 0) + exponent
+    exponents = _powers(found)
     signs = {base: {exponent > 0 for other, exponent in found if other is base} for base in exponents}
     if len(found) > _LONGEST or all(len(found) == 1 for found in signs.values()):
         return None
     return _product(number, list(exponents.items()))
+
+
+def _powers(found: Iterable[Factor]) -> dict[Node, int]:
+    """The power of each base of a product; a product may hold a base more than once."""
+    exponents: dict[Node, int] = {}
+    for base, exponent in found:
+        exponents[base] = exponents.get(base, 0) + exponent
+    return exponents
 
 
 class _Pattern:
@@ -164,7 +170,7 @@ def _without_common_factors(node: Node) -> Node | None:
     items = [(number, item) for number, item in found if item is not None]
     if len(items) < len(found) or len(found) > _LONGEST:
         return None
-    products = [(number * more, dict(powers)) for number, item in items for more, powers in [factors(item)]]
+    products = [(number * more, _powers(found)) for number, item in items for more, found in [factors(item)]]
     common = {
         base: min((powers.get(base, 0) for _, powers in products), key=abs)
         for base, exponent in products[0][1].items()

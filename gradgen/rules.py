@@ -94,8 +94,6 @@ RULES: tuple[Rule, ...] = (
     Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
     Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
-    Rule("sqrt(1 + u) - 1", "u/(1 + sqrt(1 + u))", "near u = 0 only the difference is left"),
-    Rule("hypot(1, u) - 1", "u*(u/(1 + hypot(1, u)))", "near u = 0 only the difference is left"),
     Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
     Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
     # Inverse functions, written out
@@ -119,10 +117,12 @@ RULES: tuple[Rule, ...] = (
         Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
         for pattern, replacement in (
             ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
-            ("sqrt(u) - v", "where(gt(v, 0), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
-            ("sqrt(u) + v", "where(lt(v, 0), (u - v**2)/(sqrt(u) - v), sqrt(u) + v)"),
-            ("hypot(u, v) - u", "where(gt(u, 0), v*(v/(hypot(u, v) + u)), hypot(u, v) - u)"),
-            ("hypot(u, v) + u", "where(lt(u, 0), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
+            ("sqrt(1 + u) - 1", "where(lt(abs(u), 3), u/(1 + sqrt(1 + u)), sqrt(1 + u) - 1)"),
+            ("hypot(1, u) - 1", "where(lt(abs(u), 2), u*(u/(1 + hypot(1, u))), hypot(1, u) - 1)"),
+            ("sqrt(u) - v", "where(gt(2*v, sqrt(u)), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
+            ("sqrt(u) + v", "where(gt(-2*v, sqrt(u)), (u - v**2)/(sqrt(u) - v), sqrt(u) + v)"),
+            ("hypot(u, v) - u", "where(gt(2*u, abs(v)), v*(v/(hypot(u, v) + u)), hypot(u, v) - u)"),
+            ("hypot(u, v) + u", "where(gt(-2*u, abs(v)), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
             ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) - u), 1 + u/sqrt(v))"),
             ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) + u), 1 - u/sqrt(v))"),
             (
@@ -140,8 +140,8 @@ RULES: tuple[Rule, ...] = (
             ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
             ("exp(u) - exp(v)", "where(lt(abs(u - v), 1), exp(v)*expm1(u - v), exp(u) - exp(v))"),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
-            ("log(u) - log(v)", "log1p((u - v)/v)"),
-            ("log1p(u) - log1p(v)", "log1p((u - v)/(1 + v))"),
+            ("log(u) - log(v)", "where(gt(v, 0), log1p((u - v)/v), log(u) - log(v))"),
+            ("log1p(u) - log1p(v)", "where(gt(v, -1), log1p((u - v)/(1 + v)), log1p(u) - log1p(v))"),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("log(u)", "log1p(u - 1)"),
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
@@ -153,6 +153,11 @@ RULES: tuple[Rule, ...] = (
         "the exponential overflows long before its logarithm",
         tried=True,
     ),
-    Rule("log(u) - log(v)", "log(u/v)", "one logarithm, near 1 where the two are nearly equal", tried=True),
+    Rule(
+        "log(u) - log(v)",
+        "where(gt(v, 0), log(u/v), log(u) - log(v))",
+        "one logarithm, near 1 where the two are nearly equal",
+        tried=True,
+    ),
     Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),
 )

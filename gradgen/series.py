@@ -66,7 +66,10 @@ class _Series:
     def power(self, exponent: mpf) -> _Series:
         """By the recurrence of J.C.P. Miller."""
         low = self.low * exponent
-        if not self.c or not mpmath.isint(low) or (self.c[0] < 0 and not mpmath.isint(exponent)):
+        if not self.c or not mpmath.isint(low):
+            raise _NoSeriesError
+        # The root of v**2 is |v|, which has no series.
+        if not mpmath.isint(exponent) and (self.c[0] < 0 or self.low % 2 or low % 2):
             raise _NoSeriesError
         c = [self.c[0] ** exponent]
         for k in range(1, len(self.c)):

@@ -27,7 +27,8 @@ class Fault:
         expected: the result, where it is a convention or a limit that the formula does not reach; else mpmath says.
         inputs: the tensors, in order.
         dtypes: the types in which the points are representable.
-        known: what gradgen itself gets wrong today, by type, or by type and path ("float32 torch").
+        known: what gradgen itself gets wrong today, by type, or by type and path ("float32 torch"); "build" where
+            building itself does not end.
     """
 
     name: str
@@ -59,6 +60,9 @@ BRANCHES = [
     Fault(
         "where_double_exponential", "Piecewise((x, x < 15), (10**exp(x), True))", (10.0,),
         "NaN", "tensorflow/tensorflow#38349", by=("x", "xx"),
+        known={
+            "build": "the search for forms does not end: mpmath writes out 10**exp(2**100)",
+        },
     ),
     Fault(
         "where_cos", "Piecewise((cos(x), x < 1), (0, True))", (inf,),
@@ -119,10 +123,6 @@ SIGMOIDS = [
     Fault(
         "softplus_inverse", "log(exp(x) - 1)", (1000.0, 100.0, 1e-20),
         "inf, inf, -inf", "sims1253/bayesfam#31", by=("", "x"),
-        known={
-            "float32": "infinite: value at 1000 is inf, exactly 1000",
-            "float64": "infinite: value at 1000 is inf, exactly 1000",
-        },
     ),
     Fault(
         "sigmoid_", "1/(1 + exp(-x))", (-1662.7269, 3212.5393, 91.387436),
@@ -175,9 +175,6 @@ SIGMOIDS = [
     Fault(
         "mish_algebraic", "x/(1 + 2/(exp(x)*(exp(x) + 2)))", (-100.0, 100.0, -30.0),
         "NaN below about -100, where exp(x) vanishes", "apple/coremltools#2618", by=("", "x"),
-        known={
-            "float32": "infinite: derivative by x at -100 is nan, exactly -3.68288e-42",
-        },
     ),
     Fault(
         "gelu_tanh", "x/2*(1 + tanh(sqrt(2/pi)*(x + 0.044715*x**3)))", (256.0, -256.0, 1e15),
@@ -202,17 +199,13 @@ SIGMOIDS = [
     Fault(
         "tanhshrink", "x - tanh(x)", (1e-3, 0.01, 0.1, 5.0),
         "0 for small x", "tenstorrent/tt-metal#47323", by=("", "x"),
-        known={
-            "float32": "3.2e+05 ULP: derivative by x at 0.001 is 1.07288e-06, exactly 9.99999e-07",
-            "float64": "8.6e+04 ULP: value at 0.001 is 3.33333e-10, exactly 3.33333e-10",
-        },
     ),
     Fault(
         "softsign_at_infinity", "x/(1 + Abs(x))", (inf,),
         "NaN", "wagenaartje/neataptic#13", expected=1.0,
         known={
-            "float32": "infinite: value at inf is nan, exactly 1",
-            "float64": "infinite: value at inf is nan, exactly 1",
+            "float32": "infinite: value at inf is nan, exactly 1; infinity over infinity",
+            "float64": "infinite: value at inf is nan, exactly 1; infinity over infinity",
         },
     ),
 ]  # fmt: skip
@@ -243,48 +236,37 @@ LOGARITHMS = [
         "log1mexp", "log(1 - exp(-x))", (1e-10, 0.7, 50.0, 800.0),
         "-inf and 0", "pytorch/pytorch#39242", by=("", "x"),
         known={
-            "float32": "2.4e+05 ULP: value at 50 is 0, exactly -1.92875e-22",
-            "float64": "1.3e+14 ULP: value at 50 is 0, exactly -1.92875e-22",
+            "float32": "2.4e+05 ULP: value at 50 is 0, exactly -1.92875e-22; 1 - exp(-50) is 1",
+            "float64": "1.3e+14 ULP: value at 50 is 0, exactly -1.92875e-22; 1 - exp(-50) is 1",
         },
     ),
     Fault(
         "log_diff_exp", "log(exp(x) - exp(y))", ((1000.0, 999.0), (1.0, 0.9999), (-1000.0, -1001.0)),
         "NaN", "pyro-ppl/numpyro#1368", by=("", "x", "y"), inputs="xy",
         known={
-            "float32": "infinite: derivative by y at 1000, 999 is nan, exactly -0.581977",
-            "float64": "infinite: derivative by y at 1000, 999 is nan, exactly -0.581977",
+            "float32": "infinite: derivative by y at 1000, 999 is nan, exactly -0.581977; exp(1000) overflows",
+            "float64": "infinite: derivative by y at 1000, 999 is nan, exactly -0.581977; exp(1000) overflows",
         },
     ),
     Fault(
         "log_cosh", "log((exp(x) + exp(-x))/2)", (712.0, -712.0, 1e-3),
         "inf", "JuliaAI/MLJBase.jl#437", by=("", "x"),
-        known={
-            "float32": "2e+05 ULP: value at 0.001 is 4.76837e-07, exactly 5e-07",
-            "float64": "1.2e+05 ULP: value at 0.001 is 5e-07, exactly 5e-07",
-        },
     ),
     Fault(
         "log_of_cosh", "log(cosh(x))", (100.0, -100.0, 1e-3),
         "inf", "Lightning-AI/torchmetrics#3488", by=("", "x", "xx"),
-        known={
-            "float32": "2e+05 ULP: value at 0.001 is 4.76837e-07, exactly 5e-07",
-            "float64": "1.2e+05 ULP: value at 0.001 is 5e-07, exactly 5e-07",
-        },
     ),
     Fault(
         "log_abs_tanh", "log(Abs(tanh(x)))", (20.0, 3.0, 1e-10, 0.05),
         "0 at 20", "JuliaStats/LogExpFunctions.jl#86", by=("", "x"),
         known={
-            "float32": "3.2e+05 ULP: value at 20 is 0, exactly -8.49671e-18",
-            "float64": "1.7e+14 ULP: value at 20 is 0, exactly -8.49671e-18",
+            "float32": "3.2e+05 ULP: value at 20 is 0, exactly -8.49671e-18; tanh(20) is 1",
+            "float64": "1.7e+14 ULP: value at 20 is 0, exactly -8.49671e-18; tanh(20) is 1",
         },
     ),
     Fault(
         "tanh_log_jacobian", "log(1 - tanh(x)**2)", (6.0, 20.0, 100.0, -20.0),
         "-inf", "tensorflow/probability#318", by=("", "x"),
-        known={
-            "float32": "infinite: derivative by x at 100 is -inf, exactly -2",
-        },
     ),
     Fault(
         "logit", "log(p/(1 - p))", (0.499999999, 0.4999, 0.500001, 1e-30, 0.999),
@@ -330,32 +312,25 @@ LOGARITHMS = [
         "normal_log_cdf", "log((1 + erf(x/sqrt(2)))/2)", (-6.0, 5.0),
         "-inf", "tensorflow/tensorflow#6891", by=("", "x"),
         known={
-            "float32": "2.5e+04 ULP: value at 5 is -2.98023e-07, exactly -2.86652e-07",
-            "float64": "5.2e+04 ULP: value at 5 is -2.86652e-07, exactly -2.86652e-07",
+            "float32": "2.5e+04 ULP: value at 5 is -2.98023e-07, exactly -2.86652e-07; 1 + erf is rounded near 2",
+            "float64": "5.2e+04 ULP: value at 5 is -2.86652e-07, exactly -2.86652e-07; 1 + erf is rounded near 2",
         },
     ),
     Fault(
         "normal_log_cdf_tail", "log((1 + erf(x/sqrt(2)))/2)", (-20.0, -40.0),
         "-inf past 38 standard deviations", "FBruzzesi/polars-stats#37", by=("", "x"),
         known={
-            "float32": "infinite: derivative by x at -40 is nan, exactly 40.025",
-            "float64": "infinite: derivative by x at -40 is nan, exactly 40.025",
+            "float32": "infinite: derivative by x at -40 is nan, exactly 40.025; 1 + erf is 0",
+            "float64": "infinite: derivative by x at -40 is nan, exactly 40.025; 1 + erf is 0",
         },
     ),
     Fault(
         "cauchy_log_cdf", "log(Rational(1, 2) + atan(x)/pi)", (-1e12, -1e16, -100.0),
         "-inf", "pymc-devs/pymc#8435", by=("", "x"),
-        known={
-            "float32": "infinite: derivative by x at -1e+12 is inf, exactly 1e-12",
-            "float64": "infinite: derivative by x at -1e+16 is inf, exactly 1e-16",
-        },
     ),
     Fault(
         "cauchy_log_pdf", "log(1/(pi*(1 + x**2)))", (2e154, 1e200),
         "-inf", "scipy/scipy#21347", by=("", "x"), dtypes=("float64",),
-        known={
-            "float64": "infinite: derivative by x at 2e+154 is nan, exactly -1e-154",
-        },
     ),
     Fault(
         "student_pdf", "(1 + x**2/5)**-3", (2e154, 10.0),
@@ -369,8 +344,8 @@ ENTROPIES = [
         "xlogy", "Piecewise((0, Eq(x, 0)), (x*log(y), True))", ((0.0, 2.0),),
         "0 instead of log(2)", "pytorch/pytorch#80770", by=("x",), inputs="xy",
         known={
-            "float32": "5.8e+06 ULP: derivative by x at 0, 2 is 0, exactly 0.693147",
-            "float64": "3.1e+15 ULP: derivative by x at 0, 2 is 0, exactly 0.693147",
+            "float32": "5.8e+06 ULP: derivative by x at 0, 2 is 0, exactly 0.693147; the branch taken is constant",
+            "float64": "3.1e+15 ULP: derivative by x at 0, 2 is 0, exactly 0.693147; the branch taken is constant",
         },
     ),
     Fault(
@@ -450,9 +425,6 @@ NORMS = [
     Fault(
         "atan2_huge", "atan2(y, x)", ((2e38, 1e38), (1e38, 2e38), (3e38, 2.9985e38)),
         "0 or pi/2", "tenstorrent/tt-metal#55124", by=("", "x"), inputs="xy",
-        known={
-            "float32": "1.2e+06 ULP: derivative by x at 3e+38, 2.9985e+38 is -0, exactly -1.66667e-39",
-        },
     ),
     Fault(
         "signed_sqrt", "sign(x)*sqrt(Abs(x))", (1e-30, -1e-30, 4.0),
@@ -514,17 +486,12 @@ DIFFERENCES = [
         "sinc_curvature", "Piecewise((1, Eq(x, 0)), (sin(pi*x)/(pi*x), True))", (0.0, 1e-3),
         "NaN", "pytorch/pytorch#187803", by=("xx",),
         known={
-            "float32": "1.4e+07 ULP: second derivative at 0 is 0, exactly -3.28987",
-            "float64": "7.4e+15 ULP: second derivative at 0 is 0, exactly -3.28987",
+            "float64": "5.3e+05 ULP: second derivative at 0.001 is -3.28986, exactly -3.28986",
         },
     ),
     Fault(
         "sinc_near_zero", "Piecewise((1, Eq(x, 0)), (sin(pi*x)/(pi*x), True))", (1e-6, 1e-3),
         "0, or no correct digit", "jax-ml/jax#35305", by=("x",),
-        known={
-            "float32": "1.4e+07 ULP: derivative by x at 1e-06 is 0, exactly -3.28987e-06",
-            "float64": "6.8e+10 ULP: derivative by x at 1e-06 is -3.2899e-06, exactly -3.28987e-06",
-        },
     ),
     Fault(
         "sinc_curvature_near_zero", "sinc(x)", (1e-6, 1e-7, 1e-8, 1e-9),
@@ -545,10 +512,6 @@ DIFFERENCES = [
     Fault(
         "exp_and_cos", "exp(x) + cos(x) - 2", (1e-8, 1e-3),
         "0", "sympy/sympy#21608",
-        known={
-            "float32": "1.1e+07 ULP: value at 1e-08 is 0, exactly 1e-08",
-            "float64": "3.7e+07 ULP: value at 1e-08 is 1e-08, exactly 1e-08",
-        },
     ),
     Fault(
         "expm1_", "exp(x) - 1", (1e-8, -1e-8, 1e-30),
@@ -557,71 +520,41 @@ DIFFERENCES = [
     Fault(
         "bernoulli_function", "x/(exp(x) - 1)", (1e-15, 1e-6, 0.01, 100.0, 1000.0, -1000.0),
         "7e-2 off at small x", "WIAS-PDELib/VoronoiFVM.jl#117",
-        known={
-            "float32": "2.7e+03 ULP: value at 100 is 0, exactly 3.72008e-42",
-        },
     ),
     Fault(
         "bernoulli_slope", "x/(exp(x) - 1)", (1e-6, 0.01, 1.0, 44.0, 89.2, 1000.0),
         "0 or NaN", "finsberg/gotranx#67", by=("x",),
-        known={
-            "float32": "1.1e+05 ULP: derivative by x at 89.2 is 0, exactly -1.60843e-37",
-            "float64": "7.2e+05 ULP: derivative by x at 1e-06 is -0.5, exactly -0.5",
-        },
     ),
     Fault(
         "exp_linear_rate", "x/(1 - exp(-x))", (1e-6, 1e-3, 50.0, -50.0, -800.0),
         "inf or NaN around 0", "NeuroML/NeuroML2#43", by=("", "x"),
-        known={
-            "float32": "1e+06 ULP: derivative by x at 1e-06 is 0.4375, exactly 0.5",
-            "float64": "6.9e+05 ULP: derivative by x at 1e-06 is 0.5, exactly 0.5",
-        },
     ),
     Fault(
         "planck", "x**3/(exp(x) - 1)", (89.2, 44.0, 1e-10, 1000.0),
         "0, with gradients 0 from 44 on", "HajimeKawahara/exojax#753", by=("", "x"),
-        known={
-            "float32": "1.1e+05 ULP: value at 89.2 is 0, exactly 1.29428e-33",
-        },
     ),
     Fault(
         "einstein_heat", "x**2*exp(x)/(exp(x) - 1)**2", (750.0, 1.0, 1e-3, 100.0),
         "NaN", "nanotheorygroup/kaldo#282", by=("", "x"),
         known={
-            "float32": "1.4e+07 ULP: derivative by x at 0.001 is -0.000366211, exactly -0.000166667",
-            "float64": "4.6e+06 ULP: derivative by x at 0.001 is -0.000166667, exactly -0.000166667",
+            "float64": "2.2e+03 ULP: derivative by x at 750 is -0, exactly -1.06669e-320; subnormal",
         },
     ),
     Fault(
         "rodrigues_b", "(1 - cos(x))/x**2", (1e-5, 1e-3, 0.1, 1e-20),
         "wrong limits", "RainerKuemmerle/g2o#221",
-        known={
-            "float32": "1.9e+02 ULP: value at 1e-20 is 0.500011, exactly 0.5",
-        },
     ),
     Fault(
         "rodrigues_c", "(x - sin(x))/x**3", (1e-5, 1e-3, 0.1),
         "wrong limits", "RainerKuemmerle/g2o#221",
-        known={
-            "float32": "1.1e+07 ULP: value at 1e-05 is 0, exactly 0.166667",
-            "float64": "2.2e+10 ULP: value at 1e-05 is 0.166667, exactly 0.166667",
-        },
     ),
     Fault(
         "rodrigues_b_slope", "(1 - cos(x))/x**2", (1e-5, 1e-2, 0.1),
         "0 at the identity", "oarriaga/paz#383", by=("x",),
-        known={
-            "float32": "1.5e+07 ULP: derivative by x at 1e-05 is 0, exactly -8.33333e-07",
-            "float64": "1.7e+11 ULP: derivative by x at 1e-05 is -8.33315e-07, exactly -8.33333e-07",
-        },
     ),
     Fault(
         "asinh_by_hand", "log(x + sqrt(x**2 + 1))", (-1e3, -1e4, -1e10, 1e-10),
         "-inf", "tinygrad/tinygrad#17749", by=("", "x"),
-        known={
-            "float32": "infinite: derivative by x at -1e+10 is nan, exactly 1e-10",
-            "float64": "infinite: derivative by x at -1e+10 is nan, exactly 1e-10",
-        },
     ),
     Fault(
         "asinh_overflow", "log(x + sqrt(x**2 + 1))", (1e20, 1e30),
@@ -630,9 +563,6 @@ DIFFERENCES = [
     Fault(
         "acosh_overflow", "log(x + sqrt(x**2 - 1))", (1e20, 1e30, 2.0),
         "inf", "tinygrad/tinygrad#17883", by=("", "x"),
-        known={
-            "float32": "infinite: value at 1e+20 is inf, exactly 46.7448",
-        },
     ),
     Fault(
         "asinh_at_zero", "sign(x)*log(Abs(x) + sqrt(x**2 + 1))", (0.0,),
@@ -646,17 +576,13 @@ DIFFERENCES = [
         "atan_by_asin", "asin(x/sqrt(1 + x**2))", (1e20, 1e30, 1e4),
         "0 instead of pi/2", "tinygrad/tinygrad#17944", by=("", "x"),
         known={
-            "float32": "infinite: derivative by x at 10000 is nan, exactly 1e-08",
-            "float64": "infinite: derivative by x at 1e+30 is nan, exactly 1e-60",
+            "float32": "infinite: derivative by x at 10000 is nan, exactly 1e-08; the argument of asin is rounded to 1",
+            "float64": "infinite: derivative by x at 1e+30 is nan, exactly 1e-60; the argument of asin is rounded to 1",
         },
     ),
     Fault(
         "atanh_by_hand", "log((1 + x)/(1 - x))/2", (5.12e-16, 1e-8, 0.1, 0.99),
         "5.55e-16 instead of 5.12e-16", "woheller69/Arity#10", by=("", "x"),
-        known={
-            "float32": "1.1e+07 ULP: value at 1e-08 is 0, exactly 1e-08",
-            "float64": "4.4e+14 ULP: value at 5.12e-16 is 5.55112e-16, exactly 5.12e-16",
-        },
     ),
     Fault(
         "erfinv_near_one", "erfinv(x)", (0.9999999403953552, -0.9999999403953552, 0.99999982),
@@ -669,26 +595,14 @@ DIFFERENCES = [
     Fault(
         "kinetic_energy", "sqrt(1 + x**2) - 1", (1e-10, 1e-3, 0.1, 1e25),
         "0 for slow particles", "BLAST-WarpX/warpx#2397", by=("", "x"),
-        known={
-            "float32": "6.2e+06 ULP: value at 1e-10 is 0, exactly 5e-21",
-            "float64": "3.3e+15 ULP: value at 1e-10 is 0, exactly 5e-21",
-        },
     ),
     Fault(
         "lorentz_minus_one", "1/sqrt(1 - x) - 1", (4e-8, 1e-4, 0.5),
         "8 correct digits of 16", "UKFELs/Puffin#119", by=("", "x"),
-        known={
-            "float32": "5.6e+07 ULP: value at 4e-08 is 1.19209e-07, exactly 2e-08",
-            "float64": "1.7e+07 ULP: value at 4e-08 is 2e-08, exactly 2e-08",
-        },
     ),
     Fault(
         "quadratic_root", "(-b + sqrt(b**2 + a))/c", ((1e-5, 3000.0, 1.0), (1e-5, 30000.0, 1.0)),
         "0", "modelica/ModelicaStandardLibrary#1350", inputs="abc",
-        known={
-            "float32": "1.5e+07 ULP: value at 1e-05, 3000, 1 is 0, exactly 1.66667e-09",
-            "float64": "2.6e+13 ULP: value at 1e-05, 30000, 1 is 1.67347e-10, exactly 1.66667e-10",
-        },
     ),
 ]  # fmt: skip
 

@@ -76,8 +76,12 @@ class Printer:
             a, b = b, a
         left = self.expression(a, SUM)
         if self._subtracted(b):
-            return f"{left} - {self.expression(-b, PRODUCT)}", SUM
+            return f"{left} - {self._changed(-b, b, PRODUCT)}", SUM
         return f"{left} + {self.expression(b, PRODUCT)}", SUM
+
+    def _changed(self, new: Node, node: Node, strength: int) -> str:
+        """What is printed of a node in place of it; it may have a name that is not there yet where it is printed."""
+        return self._print(new, strength, own=new not in node.args)
 
     def _subtracted(self, node: Node) -> bool:
         return node not in self.names and bool(coefficient(node)[0].is_negative)
@@ -87,11 +91,11 @@ class Printer:
         if a.is_number(-1):
             return f"-{self.expression(b, PRODUCT)}", PRODUCT
         if a.number is not None and a.number.is_negative:
-            return f"-{self.expression(-node, PRODUCT)}", PRODUCT
+            return f"-{self._changed(-node, node, PRODUCT)}", PRODUCT
         if a.number is not None and self._quotient(a.number):
             numerator, denominator = a.number.p, a.number.q
             scaled = b if numerator == 1 else b.graph.const(numerator) * b
-            return f"{self.expression(scaled, PRODUCT)} / {self.number(sympy.Integer(denominator))}", PRODUCT
+            return f"{self._changed(scaled, node, PRODUCT)} / {self.number(sympy.Integer(denominator))}", PRODUCT
         if self._is_reciprocal(b):
             return f"{self.expression(a, PRODUCT)} / {self._denominator(b)}", PRODUCT
         if self._is_reciprocal(a):
