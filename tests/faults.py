@@ -27,8 +27,7 @@ class Fault:
         expected: the result, where it is a convention or a limit that the formula does not reach; else mpmath says.
         inputs: the tensors, in order.
         dtypes: the types in which the points are representable.
-        known: what gradgen itself gets wrong today, by type, or by type and path ("float32 torch"); "build" where
-            building itself does not end.
+        known: what gradgen itself gets wrong today, by type, or by type and path ("float32 torch").
     """
 
     name: str
@@ -60,9 +59,6 @@ BRANCHES = [
     Fault(
         "where_double_exponential", "Piecewise((x, x < 15), (10**exp(x), True))", (10.0,),
         "NaN", "tensorflow/tensorflow#38349", by=("x", "xx"),
-        known={
-            "build": "the search for forms does not end: mpmath writes out 10**exp(2**100)",
-        },
     ),
     Fault(
         "where_cos", "Piecewise((cos(x), x < 1), (0, True))", (inf,),
@@ -485,9 +481,6 @@ DIFFERENCES = [
     Fault(
         "sinc_curvature", "Piecewise((1, Eq(x, 0)), (sin(pi*x)/(pi*x), True))", (0.0, 1e-3),
         "NaN", "pytorch/pytorch#187803", by=("xx",),
-        known={
-            "float64": "5.3e+05 ULP: second derivative at 0.001 is -3.28986, exactly -3.28986",
-        },
     ),
     Fault(
         "sinc_near_zero", "Piecewise((1, Eq(x, 0)), (sin(pi*x)/(pi*x), True))", (1e-6, 1e-3),

@@ -41,8 +41,6 @@ def cases() -> Iterator[object]:
                 everyday = k % 2 == 0 and (path == "torch" or (dtype == "float32" and k % 6 == 0))
                 # One worker runs all tests of a row: it builds the module, which takes long, and finds the results.
                 marks = [pytest.mark.xdist_group(name), *([] if everyday else [pytest.mark.slow])]
-                if endless := fault.known.get("build"):
-                    marks.append(pytest.mark.skip(reason=endless))
                 if known := fault.known.get(f"{dtype} {path}", fault.known.get(dtype)):
                     marks.append(pytest.mark.xfail(reason=known, strict=True))
                 yield pytest.param(name, dtype, path, id=f"{name}-{dtype}-{path}", marks=marks)
