@@ -108,7 +108,9 @@ class Choice:
         if column >= self._reported and max(best.single.error, best.double.error) <= _SINGULAR:
             return
         most = _MOST_FORMS if column < self._reported else _FEWER_FORMS
-        for form, how in itertools.islice(self._candidates(node), most):
+        # Autograd differentiates second derivatives as they are computed, at 0 as well.
+        candidates = self._candidates(node, powers=column < self._reported)
+        for form, how in itertools.islice(candidates, most):
             if self._is_hopeless(form, column, best) or not self._single.is_same(form, column):
                 continue
             (quality,) = self._measured([form], [column], near=False)
@@ -119,9 +121,9 @@ class Choice:
                 self.notes[node] = [how]
                 best = quality
 
-    def _candidates(self, node: Node) -> Iterator[tuple[Node, str]]:
+    def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
-        yield from rational.forms(node)
+        yield from rational.forms(node, powers)
         for shifted, difference in self._shifted(node):
             form = substitute([shifted], {shifted.graph.input(_DIFFERENCE): difference})[0]
             yield form, f"in terms of {Printer({}).expression(difference)}"
@@ -136,7 +138,7 @@ class Choice:
             for form, rule in tried(start):
                 by = f"by {rule.pattern} = {rule.replacement}"
                 yield form, f"{how}, {by}" if how else by
-                for rational_form, more in rational.forms(form):
+                for rational_form, more in rational.forms(form, powers):
                     yield rational_form, f"{by}, {more}"
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
@@ -163,7 +165,8 @@ class Choice:
             found = series.coefficients(varying, variable)
             if found is None:
                 continue
-            forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in rational.forms(node))])
+            others = rational.forms(node, powers=column < self._reported)
+            forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
             patched: list[tuple[tuple[int, int], float, Quality, Node]] = []
             for form in forms:
                 for reach in self._reaches(form, place, column):

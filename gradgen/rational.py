@@ -46,13 +46,19 @@ class _NotRationalError(Exception):
     """The node is no rational function of what was tried."""
 
 
-def forms(node: Node) -> Iterator[tuple[Node, str]]:
-    """Other forms of a node, all of it or its logarithms and roots as rational functions; each with what it is."""
+def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
+    """Other forms of a node, all of it or its logarithms and roots as rational functions; each with what it is.
+
+    Without `powers`, in exponentials alone: the reciprocal of an input has no derivative at 0.
+    """
     if len(topological([node])) > _MOST_NODES:
         return
     inputs = [node.graph.input(name) for name in inputs_of([node]) if name not in node.graph.hyper]
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
-    makers: list[Callable[[Node], _Fraction]] = [_Exponential, *(partial(_Power, x=x) for x in (*sizes, *inputs))]
+    makers: list[Callable[[Node], _Fraction]] = [
+        _Exponential,
+        *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
+    ]
     for make in makers:
         plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
         if plain is not None and plain is not node:
