@@ -64,10 +64,12 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         if plain is not None and plain is not node:
             yield plain, "as one fraction"
         of = "an exponential" if make is _Exponential else "an input or its reciprocal"
-        for form, what in (
+        found = (
+            (_by_terms(node, make), "each term as"),
             (_quotient(node, make), "as"),
             (_inner(node, make), "with logarithms and roots as those of"),
-        ):
+        )
+        for form, what in found:
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
 
@@ -78,6 +80,13 @@ def _quotient(node: Node, make: Callable[[Node], _Fraction], is_plain: bool = Fa
         return fraction.plain() if is_plain else fraction.node()
     except (_NotRationalError, sympy.PolynomialError):
         return None
+
+
+def _by_terms(node: Node, make: Callable[[Node], _Fraction]) -> Node:
+    """Each term of a sum by itself, which keeps apart what has nothing in common."""
+    if node.op == "add":
+        return node.graph.add(_by_terms(node.args[0], make), _by_terms(node.args[1], make))
+    return _quotient(node, make) or node
 
 
 def _inner(node: Node, make: Callable[[Node], _Fraction]) -> Node:
