@@ -81,7 +81,7 @@ class Choice:
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
         self.notes: dict[Node, list[str]] = {node: [] for node in every}
-        sound = self._measured([self._forms[node] for node in every], range(len(every)), near=True)
+        sound = self._measured(every, range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
         for column, node in enumerate(every):
             if node.args and len(topological([node])) <= _LARGEST:

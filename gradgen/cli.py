@@ -74,6 +74,14 @@ def _complain(message: str, trace: str, *, is_bug: bool = False) -> Exit:
     return Exit.BUG if is_bug else Exit.MISTAKE
 
 
+_templates = click.option(
+    "--templates",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of templates in place of those that come with gradgen.",
+)
+
+
 def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
     """Give a subcommand the arguments that say what to build, and hand it the survey that they amount to."""
 
@@ -88,12 +96,7 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
         help="The folder of the generated files.",
     )
     @click.option("--force", is_flag=True, help="Generate what looks fresh, too.")
-    @click.option(
-        "--templates",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="A folder of templates in place of those that come with gradgen.",
-    )
+    @_templates
     @click.option(
         "-j",
         "--jobs",
@@ -198,12 +201,7 @@ def explain_command(file: Path, op: str | None, second: bool, latex: bool) -> Ex
 
 @main.command("verify", cls=Command, context_settings=_SETTINGS)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILES or FOLDERS]")
-@click.option(
-    "--templates",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A folder of templates in place of those that come with gradgen.",
-)
+@_templates
 @click.option(
     "--bar",
     type=click.FloatRange(min=0),

@@ -12,23 +12,40 @@ from types import ModuleType
 from gradgen import generate
 from gradgen.build import templates_dir
 from gradgen.load import Formula, load
+from gradgen.plan import plan
+from gradgen.render import render_module
 
 _NUMBERS = itertools.count()
 
 
 def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
     """The generated module of a spec with this text, and its formulas."""
-    package = folder / f"built{next(_NUMBERS)}"
-    package.mkdir()
+    package = new_package(folder / f"built{next(_NUMBERS)}")
     spec = package / "spec.py"
     spec.write_text("from sympy import *\nfrom gradgen import Tensor, op\n" + textwrap.dedent(text))
     formulas = load(spec)
     (package / "ops.py").write_text(generate.module(spec, templates_dir()))
+    return imported(package, "ops"), formulas
+
+
+def build_formula(formula: Formula, spec: Path, package: Path) -> ModuleType:
+    """The generated module of one formula of a spec, in a package that holds others already."""
+    (package / f"{formula.name}.py").write_text(render_module(spec, [plan(formula)], templates_dir()))
+    return imported(package, formula.name)
+
+
+def new_package(folder: Path) -> Path:
+    """The folder, made, with what generated modules share."""
+    folder.mkdir()
     for name, shared in generate.shared(templates_dir()).items():
-        (package / name).write_text(shared)
-    sys.path.insert(0, str(folder))
+        (folder / name).write_text(shared)
+    return folder
+
+
+def imported(package: Path, module: str) -> ModuleType:
+    sys.path.insert(0, str(package.parent))
     try:
         importlib.invalidate_caches()
-        return importlib.import_module(f"{package.name}.ops"), formulas
+        return importlib.import_module(f"{package.name}.{module}")
     finally:
-        sys.path.remove(str(folder))
+        sys.path.remove(str(package.parent))

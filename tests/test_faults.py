@@ -7,9 +7,7 @@ compile. The other rows and C kernels are `slow`.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,14 +17,12 @@ from types import ModuleType
 import mpmath
 import pytest
 import torch
+from building import build_formula, new_package
 from faults import KINDS, Fault
 from mpmath import mpf
 
-from gradgen.build import templates_dir
 from gradgen.exact import Exact
 from gradgen.load import Formula, load
-from gradgen.plan import plan
-from gradgen.render import render_module, render_shared
 from gradgen.ulp import mixed_error
 
 BAR = 4.0
@@ -49,11 +45,7 @@ def cases() -> Iterator[object]:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the modules of the rows are built, a package."""
-    package = tmp_path_factory.mktemp("built") / "built_faults"
-    package.mkdir()
-    for name, shared in render_shared(templates_dir()).items():
-        (package / name).write_text(shared)
-    return package
+    return new_package(tmp_path_factory.mktemp("built") / "built_faults")
 
 
 @functools.cache
@@ -70,13 +62,7 @@ def formulas() -> dict[str, Formula]:
 @functools.cache
 def built(name: str, folder: Path) -> ModuleType:
     """The generated module of one row, which takes a second or so to find: only those that are tested are built."""
-    (folder / f"{name}.py").write_text(render_module(Path("spec.py"), [plan(formulas()[name])], templates_dir()))
-    sys.path.insert(0, str(folder.parent))
-    try:
-        importlib.invalidate_caches()
-        return importlib.import_module(f"{folder.name}.{name}")
-    finally:
-        sys.path.remove(str(folder.parent))
+    return build_formula(formulas()[name], Path("spec.py"), folder)
 
 
 # Rows whose exact result hangs on what is left of 1 in the far tail.

@@ -8,10 +8,8 @@ others, denser inputs, more points, and the paths that were left out.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import random
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,14 +20,12 @@ from types import ModuleType
 import mpmath
 import pytest
 import torch
+from building import build_formula, new_package
 from mpmath import mpf
 from torch import Tensor
 
-from gradgen.build import templates_dir
 from gradgen.exact import Exact
 from gradgen.load import load
-from gradgen.plan import plan
-from gradgen.render import render_module, render_shared
 from gradgen.ulp import LARGEST, mixed_error
 
 BAR = 4.0
@@ -184,24 +180,14 @@ DOUBLE: dict[str, Bounds] = {
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the modules of the formulas are built, a package."""
-    package = tmp_path_factory.mktemp("built") / "built_literature"
-    package.mkdir()
-    for name, shared in render_shared(templates_dir()).items():
-        (package / name).write_text(shared)
-    return package
+    return new_package(tmp_path_factory.mktemp("built") / "built_literature")
 
 
 @functools.cache
 def built(name: str, folder: Path) -> ModuleType:
     """The generated module of one formula, which takes a second or so to find: only those that are tested are built."""
     spec, formula = FORMULAS[name]
-    (folder / f"{name}.py").write_text(render_module(spec, [plan(formula)], templates_dir()))
-    sys.path.insert(0, str(folder.parent))
-    try:
-        importlib.invalidate_caches()
-        return importlib.import_module(f"{folder.name}.{name}")
-    finally:
-        sys.path.remove(str(folder.parent))
+    return build_formula(formula, spec, folder)
 
 
 def domain(name: str) -> list[tuple[float, float]]:
