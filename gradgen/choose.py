@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import sympy
 
 from gradgen import rational, series
+from gradgen.compensate import compensated, marked
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
@@ -87,9 +88,10 @@ class Choice:
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
                 self._patch(node, column)
+                self._compensate(node, column)
 
     def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
-        printed = limits(forms)
+        printed = _finished(forms)
         single = self._single.worst(printed, columns, near=near)
         wide = single
         if any(worst.error > TARGET for worst in single):
@@ -113,13 +115,20 @@ class Choice:
         for form, how in itertools.islice(candidates, most):
             if self._is_hopeless(form, column, best) or not self._single.is_same(form, column):
                 continue
-            (quality,) = self._measured([form], [column], near=False)
-            if _is_better(quality, cost(form), best, cost(self._forms[node])):
-                (quality,) = self._measured([form], [column], near=True)
-            if _is_better(quality, cost(form), best, cost(self._forms[node])):
+            quality = self._better(node, form, column)
+            if quality is not None:
                 self._forms[node], self._quality[node] = form, quality
                 self.notes[node] = [how]
                 best = quality
+
+    def _better(self, node: Node, form: Node, column: int) -> Quality | None:
+        """The quality of another form of a result; None where it is not better than the one that is taken so far."""
+        best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
+        for near in (False, True):
+            (quality,) = self._measured([form], [column], near)
+            if not _is_better(quality, new_cost, best, best_cost):
+                return None
+        return quality
 
     def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
@@ -143,7 +152,7 @@ class Choice:
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
-        (printed,) = limits([form])
+        (printed,) = _finished([form])
         return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _shifted(self, node: Node) -> Iterator[tuple[Node, Node]]:
@@ -203,6 +212,24 @@ class Choice:
             (measured,) = self._measured([new], [column], near=False)
             yield _rank(measured), cost(new), measured, new
 
+    def _compensate(self, node: Node, column: int) -> None:
+        """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
+        if self._quality[node].double.error <= BAR:
+            return
+        forms = [(self._forms[node], self.notes[node])]
+        if column < self._reported:
+            forms += [(node, []), *((form, [how]) for form, how in rational.forms(node))]
+        for form, how in forms:
+            new = marked(form)
+            if self._is_hopeless(new, column, self._quality[node]):
+                continue
+            quality = self._better(node, new, column)
+            if quality is not None:
+                self._forms[node], self._quality[node] = new, quality
+                self.notes[node] = [*how, "in compensated arithmetic"]
+            if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
+                return
+
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""
         zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(inputs_of([variable]), 0.0)
@@ -212,7 +239,7 @@ class Choice:
 
     def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far."""
-        (printed,) = limits([form])
+        (printed,) = _finished([form])
         needed = [self._single.reach(printed, column, variable, BAR, wide=wide) for wide in (False, True)]
         needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
         least, most = max(needed[1:]), max(needed)
@@ -234,6 +261,11 @@ class Choice:
         if not widened < narrow:
             return ()
         return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most)
+
+
+def _finished(forms: Sequence[Node]) -> list[Node]:
+    """The forms as they are printed."""
+    return compensated(limits(forms))
 
 
 def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -260,7 +292,7 @@ def _steps(worst: Worst) -> int:
 
 def cost(node: Node) -> float:
     """About how long a node takes to compute, in additions."""
-    return sum(map(_cost, topological([node])))
+    return sum(map(_cost, topological(compensated([node]))))
 
 
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
@@ -272,4 +304,7 @@ def _cost(node: Node) -> float:
     if node.op == "pow":
         exponent = node.args[1].number
         return _POWER_COST.get(exponent, 12.0)
-    return 1.0 if node.op in ("add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp") else 12.0
+    return 1.0 if node.op in _CHEAP or node.op.endswith("_error") else 12.0
+
+
+_CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "rest", "corrected"})

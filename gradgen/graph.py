@@ -306,6 +306,11 @@ def _is_half(value: Expr) -> bool:
     return bool(value.is_Rational and value.q == 2)
 
 
+def is_quotient(number: Expr) -> bool:
+    """Whether a product with a number is computed as a quotient, x / 3 or 2 * x / 3: it rounds once, and reads well."""
+    return bool(number.is_Rational and abs(number.p) <= 3 and 1 < number.q < 100)
+
+
 def coefficient(node: Node) -> tuple[Expr, Node | None]:
     """The numeric factor of a node and the rest: 2*x gives (2, x); a constant gives (its value, None)."""
     if node.number is not None:

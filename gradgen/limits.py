@@ -61,6 +61,8 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
     if node.op == "input":
         name = frozenset({str(node.value)} - node.graph.hyper)
         return _Fact(tensors=name, nan=name, grows=bool(name))
+    if node.op == "compensated":
+        return args[0]
     growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
     if node.op == "exp" and known_sign(node.args[0]) < 0:
         growth = frozenset({"vanishes", "bounded"})

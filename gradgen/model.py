@@ -18,7 +18,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen.evaluate import function
-from gradgen.graph import CONDITIONS, HALF, Node
+from gradgen.graph import CONDITIONS, HALF, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA
 
@@ -96,6 +96,11 @@ def _decimal(number: sympy.Expr) -> float:
     return special[number] if number in special else float(sympy.N(number, 30))
 
 
+def rest(number: sympy.Expr, form: Format) -> float:
+    """What a number lacks where it is written as one of a type."""
+    return float(sympy.N(number, 60) - sympy.Float(form.rounded(_decimal(number)), 60))
+
+
 def _quotient(a: float, b: float) -> float:
     if b == 0:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
@@ -109,9 +114,9 @@ def _add(node: Node, form: Format) -> Callable[[float, float], float]:
 
 def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
     rounded, number = form.rounded, node.args[0].number
-    if number is not None and number.is_Rational and abs(number.p) <= 3 and 1 < number.q < 100:
+    if number is not None and is_quotient(number):
         top, bottom = int(number.p), int(number.q)
-        return lambda a, b: rounded(rounded(top * b) / bottom)  # printed as a quotient
+        return lambda a, b: rounded(rounded(top * b) / bottom)
     return lambda a, b: rounded(a * b)
 
 
@@ -137,7 +142,57 @@ def _small_power(rounded: Callable[[float], float], exponent: int, base: float, 
     return square if exponent == 2 else rounded(square * (base if exponent == 3 else square))
 
 
-_ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {"add": _add, "mul": _mul, "pow": _pow}
+def _sum_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
+    rounded = form.rounded
+
+    def error(a: float, b: float, total: float) -> float:
+        part = rounded(total - a)
+        return rounded(rounded(a - rounded(total - part)) + rounded(b - part))
+
+    return error
+
+
+def _product_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
+    return lambda a, b, product: form.rounded(_fused(a, b, -product))
+
+
+def _quotient_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
+    return lambda a, b, quotient: form.rounded(_quotient(form.rounded(_fused(-quotient, b, a)), b))
+
+
+def _fused(a: float, b: float, c: float) -> float:
+    """a * b + c, rounded once, for a c that is nearly -a * b and numbers that are not among the largest."""
+    product = a * b
+    a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return (product + c) + error
+
+
+_SPLIT = 2.0**27 + 1  # Dekker's: into halves whose products are exact
+
+
+def _rest(node: Node, form: Format) -> Callable[[float], float]:
+    number = node.args[0].number
+    assert number is not None
+    value = form.rounded(rest(number, form))
+    return lambda _: value
+
+
+def _corrected(node: Node, form: Format) -> Callable[[float, float], float]:
+    return lambda value, error: form.rounded(value + error) if math.isfinite(error) else value
+
+
+_ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {
+    "add": _add,
+    "mul": _mul,
+    "pow": _pow,
+    "sum_error": _sum_error,
+    "product_error": _product_error,
+    "quotient_error": _quotient_error,
+    "rest": _rest,
+    "corrected": _corrected,
+}
 _SIDES = (1, -1, 1, 1, -1, -1)
 
 

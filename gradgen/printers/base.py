@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import sympy
 from sympy import Expr, Rational
 
-from gradgen.graph import RELATIONS, Node, coefficient
+from gradgen.graph import RELATIONS, Node, coefficient, is_quotient
 
 # Binding strength, weakest first.
 SELECT, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = range(8)
@@ -103,8 +103,8 @@ class Printer:
         return f"{self.expression(a, PRODUCT)} * {self.expression(b, UNARY)}", PRODUCT
 
     def _quotient(self, number: Expr) -> bool:
-        """Whether a factor is printed as a division: x / 2, 2 * x / 3 are exact up to one rounding, and read well."""
-        return bool(number.is_Rational and not number.is_Integer and number.p in (1, 2, 3) and number.q < 100)
+        """Whether a factor is printed as a division."""
+        return is_quotient(number)
 
     def _is_reciprocal(self, node: Node) -> bool:
         return node.op == "pow" and node not in self.names and node.args[1].is_number(-1)
@@ -158,6 +158,9 @@ class Printer:
         """r * f(t) of a vanishing f."""
         r, t = node.args
         return f"{self.expression(r, PRODUCT)} * {node.op.removeprefix('mul_')}({self.expression(t)})", PRODUCT
+
+    def print_compensated(self, node: Node) -> tuple[str, int]:
+        return self.compound(node.args[0])
 
     def print_unit(self, node: Node) -> tuple[str, int]:
         a, h = node.args

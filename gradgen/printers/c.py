@@ -13,6 +13,8 @@ from gradgen.printers.numeric import NumericPrinter
 class CPrinter(NumericPrinter):
     """Prints nodes as C expressions of type `real`."""
 
+    rest = "rest({}, {})"
+
     def literal(self, text: str) -> str:
         # A small whole number takes the type of the other operand.
         return text if text.lstrip("-").isdigit() and len(text) < 3 else f"real({text})"

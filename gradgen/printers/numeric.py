@@ -6,6 +6,7 @@ import sympy
 from sympy import Expr
 
 from gradgen.graph import Node
+from gradgen.model import FORMATS, rest
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
 
@@ -18,10 +19,11 @@ def decimal(value: Expr) -> str:
 
 
 class NumericPrinter(Printer):
-    """Prints nodes as floating-point arithmetic. A target gives `sqrt`, `power` and `literal`."""
+    """Prints nodes as floating-point arithmetic. A target gives `sqrt`, `power`, `rest` and `literal`."""
 
     sqrt = "sqrt({})"
     power = "pow({}, {})"
+    rest = ""
 
     def literal(self, text: str) -> str:
         """A decimal as a number of the computation's type."""
@@ -70,6 +72,13 @@ class NumericPrinter(Printer):
         return self.call(node)
 
     print_unit = print_product = print_modulus = print_damp
+
+    def print_rest(self, node: Node) -> tuple[str, int]:
+        """What a constant lacks of its exact value, in float32 and in float64."""
+        number = node.args[0].number
+        assert number is not None
+        texts = [repr(rest(number, FORMATS[dtype])) for dtype in ("float32", "float64")]
+        return self.rest.format(*texts), ATOM
 
     def call(self, node: Node) -> tuple[str, int]:
         row = PRIMITIVES[node.op]

@@ -30,6 +30,7 @@ class TorchPrinter(NumericPrinter):
         super().__init__(names)
         self.numbers = numbers
         self.like = like
+        self.rest = f"rt.rest({like}, {{}}, {{}})"
 
     def is_number(self, node: Node) -> bool:
         """Whether a node is a Python number in the generated code."""

@@ -1,0 +1,170 @@
+"""Compensated arithmetic, for results that rounding alone puts above the bar.
+
+Of every operation below a node that is marked `compensated` the rounding error is computed as well, by the error-free
+transformations of Dekker (1971) and Knuth, and carried along to first order; at the end it is added to the value
+(Ogita, Rump & Oishi, Accurate Sum and Dot Product, 2005, extended from sums and products to all that has a derivative).
+What is left is the error of the functions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from sympy import Expr
+
+from gradgen.graph import CONDITIONS, HALF, Node, is_quotient, rebuilt, substitute, topological
+from gradgen.primitives import PRIMITIVES
+
+
+def marked(node: Node) -> Node:
+    """The node, to be computed in compensated arithmetic."""
+    return node.graph.apply("compensated", node)
+
+
+def compensated(roots: Sequence[Node]) -> list[Node]:
+    """The roots with what is marked written out; for printing, like the results of `limits`."""
+    return Compensation(roots).roots
+
+
+class Compensation:
+    """Some nodes with what is marked written out.
+
+    Args:
+        roots: nodes, some of which may contain marked ones.
+
+    Attributes:
+        roots: what the nodes became; themselves where nothing is marked.
+        errors: for each node of a compensated computation what it lacks of its exact value, to first order.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self._known: dict[Node, Node | None] = {}
+        new: dict[Node, Node] = {}
+        for node in topological(roots):
+            new[node] = rebuilt(node, new)
+            if node.op == "compensated":
+                (value,) = new[node].args
+                error = self(value)
+                new[node] = value if error is None else value.graph.apply("corrected", value, error)
+        self.roots = [new[root] for root in roots]
+        self.errors = {node: error for node, error in self._known.items() if error is not None and node.args}
+
+    def __call__(self, root: Node) -> Node | None:
+        for node in topological([root], stop=self._known.keys()):
+            if node not in self._known and node.op not in CONDITIONS:
+                self._known[node] = self._error(node)
+        return self._known[root]
+
+    def _error(self, node: Node) -> Node | None:
+        if node.number is not None:
+            return None if _is_exact(node.number) else node.graph.apply("rest", node)
+        if not node.args:
+            return None
+        if node.op == "pow" and node.args[1].number in _POWERS:
+            return self._of_power(node)
+        if node.op == "unit":
+            return self._of_quotient(*node.args, node)
+        by_kind = {"where": self._of_branches, "add": self._of_sum, "mul": self._of_product, "damp": self._of_product}
+        return by_kind.get(node.op, self._of_function)(node)
+
+    def _of_branches(self, node: Node) -> Node | None:
+        condition, *branches = node.args
+        errors = [self._known[branch] for branch in branches]
+        if errors == [None, None]:
+            return None
+        return node.graph.where(condition, *(error or node.graph.const(0) for error in errors))
+
+    def _of_sum(self, node: Node) -> Node | None:
+        a, b = node.args
+        return _total(node.graph.apply("sum_error", a, b, node), self._known[a], self._known[b])
+
+    def _of_product(self, node: Node) -> Node | None:
+        a, b = node.args
+        for top, reciprocal in ((a, b), (b, a)):
+            if reciprocal.op == "pow" and reciprocal.args[1].is_number(-1):
+                return self._of_quotient(top, reciprocal.args[0], node)
+        if a.number is not None and is_quotient(a.number) and not _is_dyadic(a.number.q):
+            top, bottom = a.number.p * b, node.graph.const(a.number.q)
+            self(top), self(bottom)
+            return self._of_quotient(top, bottom, node)
+        own = None if _is_power_of_two(a) else node.graph.apply("product_error", a, b, node)
+        return _total(own, _times(b, self._known[a]), _times(a, self._known[b]))
+
+    def _of_quotient(self, a: Node, b: Node, quotient: Node) -> Node | None:
+        """Of what is computed in place of a / b."""
+        own = quotient.graph.apply("quotient_error", a, b, quotient)
+        inherited = _total(self._known[a], _times(-quotient, self._known[b]))
+        return _total(own, None if inherited is None else inherited / b)
+
+    def _of_power(self, node: Node) -> Node | None:
+        base, exponent = node.args
+        return _total(_of_written_out(base, exponent.number), _times(exponent * node / base, self._known[base]))
+
+    def _of_function(self, node: Node) -> Node | None:
+        total = None
+        for arg, slope in zip(node.args, _slopes(node), strict=True):
+            total = _total(total, None if slope.is_number(0) else _times(slope, self._known[arg]))
+        return total
+
+
+_POWERS = (-4, -3, -2, -1, -HALF, HALF, 2, 3, 4)  # that the printers write out
+
+
+def _of_written_out(base: Node, power: Expr) -> Node | None:
+    """The rounding errors of a power of a number, as the printers write it out."""
+    graph = base.graph
+    value = base**power
+    if power == HALF:
+        return graph.apply("product_error", value, value, base) / (-2 * value)
+    if power == 2:
+        return graph.apply("product_error", base, base, value)
+    if power > 0:
+        square = base**2
+        if square.op != "pow" or square.args[0] is not base:  # the root of something, to a power
+            return None
+        factor, often = (base, 1) if power == 3 else (square, 2)
+        inner = often * factor * graph.apply("product_error", base, base, square)
+        return graph.apply("product_error", square, factor, value) + inner
+    divisor = base if power != -HALF else base**HALF
+    before = base ** (power + 1) if power < -1 else graph.const(1)
+    own = graph.apply("quotient_error", before, divisor, value)
+    if power == -HALF:
+        return _total(own, -value / divisor * _of_written_out(base, HALF))  # type: ignore[operator]
+    return own if power == -1 else _total(own, _of_written_out(base, power + 1) / divisor)  # type: ignore[operator]
+
+
+def _slopes(node: Node) -> list[Node]:
+    """The derivative of a function by each operand."""
+    graph = node.graph
+    if not node.op.startswith("mul_"):
+        derivative = PRIMITIVES[node.op].derivative
+        return [graph.node(slope) for slope in derivative(node, *node.args)] if derivative else [graph.const(0)] * len(node.args)
+    factor, t = node.args
+    value = graph.input("value of a vanishing function")
+    slope = graph.node(PRIMITIVES[node.op.removeprefix("mul_")].derivative(value, t)[0])  # type: ignore[misc]
+    by_t = substitute([slope], {value: node})[0]  # that of exp, sech, ... is a multiple of the function
+    return [node / factor, by_t if by_t is not slope else factor * slope]
+
+
+def _total(*errors: Node | None) -> Node | None:
+    found = [error for error in errors if error is not None]
+    return reduce(lambda a, b: a + b, found) if found else None
+
+
+def _times(factor: Node, error: Node | None) -> Node | None:
+    return None if error is None else factor * error
+
+
+def _is_exact(number: Expr) -> bool:
+    """Whether a number is one of every type."""
+    return not number.is_finite or (number.is_Rational and _is_dyadic(number.q) and abs(number.p) < 2**24)
+
+
+def _is_power_of_two(node: Node) -> bool:
+    number = node.number
+    return number is not None and number.is_Rational and _is_dyadic(number.q) and _is_dyadic(abs(number.p))
+
+
+def _is_dyadic(whole: int) -> bool:
+    return not whole & (whole - 1)
