@@ -35,6 +35,7 @@ _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 _DIFFERENCE = "difference"  # the input that stands for one
+_MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
 
 
@@ -214,7 +215,7 @@ class Choice:
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
-        if self._quality[node].double.error <= BAR:
+        if self._quality[node].double.error <= BAR or len(topological([node])) > _MOST_COMPENSATED:
             return
         forms = [(self._forms[node], self.notes[node])]
         if column < self._reported:

@@ -167,7 +167,7 @@ class Reference:
     ) -> list[list[Worst]]:
         order = topological(roots)
         places = [order.index(root) for root in roots]
-        program, rounded = Program(order, FORMATS["float64" if wide else self.dtype]), FORMATS[self.dtype].rounded
+        program, rounded = Program(order, FORMATS["wide" if wide else self.dtype]), FORMATS[self.dtype].rounded
         found: list[list[Worst]] = [[] for _ in roots]
         for turn, point in enumerate(at):
             sample = self._sample(point)

@@ -29,15 +29,20 @@ _PRECISION = 64  # bits, more than any type has
 
 @dataclass(frozen=True)
 class Format:
-    """A type that arithmetic is done in: the digits of its numbers, and the nearest of them to a double."""
+    """A type that arithmetic is done in: the digits of its numbers, and the nearest of them to a double.
+
+    Where it is wide, results are rounded to a type with fewer digits, and need no compensation.
+    """
 
     digits: int
     rounded: Callable[[float], float]
+    is_wide: bool = False
 
 
 FORMATS = {
     "float32": Format(MANTISSA["float32"], lambda x: ctypes.c_float(x).value),
     "float64": Format(MANTISSA["float64"], float),
+    "wide": Format(MANTISSA["float64"], float, is_wide=True),
 }
 
 
@@ -180,7 +185,7 @@ def _rest(node: Node, form: Format) -> Callable[[float], float]:
 
 
 def _corrected(node: Node, form: Format) -> Callable[[float, float], float]:
-    return lambda value, error: form.rounded(value + error) if math.isfinite(error) else value
+    return lambda value, error: value if form.is_wide or not math.isfinite(error) else form.rounded(value + error)
 
 
 _ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {

@@ -384,7 +384,8 @@ class _Power(_Fraction):
         return super()._value(node)
 
     def smalls(self) -> tuple[Node, Node]:
-        return self.x, 1 / self.x
+        # Where it is not taken, the reciprocal has no pole that autograd could meet.
+        return self.x, 1 / self.graph.where(self.is_large(), self.x, self.graph.const(1))
 
     def is_large(self) -> Node:
         return self.graph.apply("gt", self.size, 1)

@@ -88,13 +88,13 @@ def quotient_error(a: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
 NEEDS["quotient_error"] = ("product_error",)
 
 C["corrected"] = """\
-/* A value and what it lacks, where that is a number, and counts. */
-FN real corrected(real value, real error) { return GG_SPARE || error - error != 0 ? value : value + error; }
+/* A value and what it lacks, where that is a number, and not far below what is stored. */
+FN real corrected(real value, real error) { return GG_WIDE || error - error != 0 ? value : value + error; }
 """
 TORCH["corrected"] = '''\
 def corrected(value: Tensor, error: Tensor) -> Tensor:
-    """A value and what it lacks, where that is a number."""
-    return torch.where(error.isfinite(), value + error, value)
+    """A value and what it lacks, where that is a number; in exact arithmetic 0, so that autograd need not look."""
+    return torch.where(error.isfinite(), value + error.detach(), value)
 '''
 
 C["rest"] = """\
