@@ -13,7 +13,7 @@ from gradgen import rational, series
 from gradgen.compensate import compensated, marked
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.limits import limits
-from gradgen.measure import Reference, Worst
+from gradgen.measure import Reference, Worst, infinite
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
 from gradgen.rewrite import factored, rewrite, tried
@@ -78,6 +78,7 @@ class Choice:
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
+        self._infinite = [{**point, **hyper} for point in infinite(tensors)]
         centres = self._centres(every)
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
@@ -124,12 +125,25 @@ class Choice:
 
     def _better(self, node: Node, form: Node, column: int) -> Quality | None:
         """The quality of another form of a result; None where it is not better than the one that is taken so far."""
+        if not self._keeps_limits(node, form):
+            return None
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
             if not _is_better(quality, new_cost, best, best_cost):
                 return None
         return quality
+
+    def _keeps_limits(self, node: Node, form: Node) -> bool:
+        """Whether a form is a number, or infinite, wherever the node itself is, at infinite inputs."""
+        sound, other = _finished([node, form])
+        order = topological([sound, other])
+        program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
+        for point in self._infinite:
+            values = program(point, 0)
+            if values[k] != values[k] and values[i] == values[i]:
+                return False
+        return True
 
     def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""

@@ -67,8 +67,9 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
     if node.op == "exp" and known_sign(node.args[0]) < 0:
         growth = frozenset({"vanishes", "bounded"})
     explodes = _explodes(node, args, growth)
-    negative = node.op == "pow" and not (node.args[1].number is not None and node.args[1].number.is_positive)
-    finite = node.op not in _WITH_POLES and not negative and all(arg.finite for arg in args)
+    is_reciprocal = node.op == "pow" and not (node.args[1].number is not None and node.args[1].number.is_positive)
+    has_pole = node.op in _WITH_POLES or (is_reciprocal and not _is_positive(node.args[0]))
+    finite = not has_pole and all(arg.finite for arg in args)
     powerlike = "bounded" in growth or (
         "explodes" not in growth and not explodes and all(arg.powerlike for arg in args)
     )
@@ -88,6 +89,13 @@ _WITH_POLES = frozenset(
     {"log", "log1p", "log2", "log10", "tan", "atanh", "csch", "acsch", "asech", "gamma", "loggamma", "digamma"}
     | {"polygamma", "bessel_y", "erfinv"}
 )
+
+
+def _is_positive(node: Node) -> bool:
+    """Whether a node is surely above 0: 1 + exp(x)."""
+    if node.number is not None:
+        return bool(node.number.is_positive)
+    return node.op == "add" and known_sign(node) > 0 and any(map(_is_positive, node.args))
 
 
 def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
@@ -126,7 +134,7 @@ def _grows(node: Node, args: list[_Fact]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and bool(exponent.is_positive) and args[0].grows
-    growing = ("add", "mul", "hypot", "maximum", "minimum", "abs", "modulus", "softplus")
+    growing = ("add", "mul", "where", "hypot", "maximum", "minimum", "abs", "modulus", "softplus")
     return node.op in growing and any(arg.grows for arg in args)
 
 

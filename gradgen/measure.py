@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from mpmath import mpf
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node, topological
 from gradgen.model import FORMATS, Point, Program
-from gradgen.ulp import SMALLEST_EXPONENT, mixed_error
+from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, mixed_error
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -37,7 +38,7 @@ _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
 
 _EXPONENTS = (
-    *(-1000, -600, -300, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
+    *(-1060, -1000, -600, -300, -140, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
     *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
 )
 # Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number
@@ -45,6 +46,8 @@ _TAILS = {
     "float32": (86.7, 88.3, 88.9, 89.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
     "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
 }
+# Of the largest number
+_LARGEST_SHARES = (0.3, 0.6, 1.0)
 # Functions that take mpmath a while for large arguments
 _CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
 
@@ -265,6 +268,17 @@ def _beside(
                     yield {tensors[0]: x, **hyper}
 
 
+def infinite(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Infinite inputs: one of them, and the first two."""
+    ordinary = {name: 0.75 + k / 2 for k, name in enumerate(tensors)}
+    for name in tensors:
+        for value in (math.inf, -math.inf):
+            yield {**ordinary, name: value}
+    if len(tensors) > 1:
+        for signs in itertools.product((1, -1), repeat=2):
+            yield {**ordinary, **{name: sign * math.inf for name, sign in zip(tensors, signs, strict=False)}}
+
+
 def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str, magnitude: int) -> Iterator[Point]:
     """Numbers of the type of every exponent up to 2**magnitude: most of ordinary size, some small, some large.
 
@@ -273,8 +287,10 @@ def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
     randoms = random.Random(0)
     rounded = FORMATS[dtype].rounded
     ordinary = [math.ldexp(1 + (k % 4 + randoms.random()) / 4, k // 4) for k in range(-24, 20)]
-    spread = [e for e in _EXPONENTS if e <= magnitude and SMALLEST_EXPONENT[dtype] <= e < -SMALLEST_EXPONENT[dtype]]
+    least = SMALLEST_EXPONENT[dtype] - MANTISSA[dtype] + 1
+    spread = [e for e in _EXPONENTS if e <= magnitude and least <= e < -SMALLEST_EXPONENT[dtype]]
     wide = [math.ldexp(1 + randoms.random(), e) for e in spread] + [*_TAILS[dtype]]
+    wide += [share * LARGEST[dtype] for share in _LARGEST_SHARES if -SMALLEST_EXPONENT[dtype] <= magnitude]
     singles = [sign * rounded(x) for x in [*ordinary, *wide] for sign in (1, -1)]
     if len(tensors) == 1:
         yield from ({tensors[0]: x, **hyper} for x in singles)

@@ -143,6 +143,7 @@ RULES: tuple[Rule, ...] = (
             ("log(u) - log(v)", "where(gt(v, 0), log1p((u - v)/v), log(u) - log(v))"),
             ("log1p(u) - log1p(v)", "where(gt(v, -1), log1p((u - v)/(1 + v)), log1p(u) - log1p(v))"),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
+            ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("log(u)", "log1p(u - 1)"),
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
         )
