@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
 
-from gradgen import rational, series
+from gradgen import points, rational, series
 from gradgen.compensate import compensated, marked
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.limits import limits
-from gradgen.measure import Reference, Worst, infinite
+from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
 from gradgen.rewrite import factored, rewrite, tried
@@ -27,6 +27,7 @@ TARGET = 3.0
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
+_WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _LOST = 1000.0  # errors beyond this are alike
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
@@ -78,7 +79,7 @@ class Choice:
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
-        self._infinite = [{**point, **hyper} for point in infinite(tensors)]
+        self._infinite = [{**point, **hyper} for point in points.infinite(tensors)]
         centres = self._centres(every)
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
@@ -117,20 +118,20 @@ class Choice:
         for form, how in itertools.islice(candidates, most):
             if self._is_hopeless(form, column, best) or not self._single.is_same(form, column):
                 continue
-            quality = self._better(node, form, column)
+            quality = self._better(node, form, column, _is_better)
             if quality is not None:
                 self._forms[node], self._quality[node] = form, quality
                 self.notes[node] = [how]
                 best = quality
 
-    def _better(self, node: Node, form: Node, column: int) -> Quality | None:
+    def _better(self, node: Node, form: Node, column: int, is_better: _Comparison) -> Quality | None:
         """The quality of another form of a result; None where it is not better than the one that is taken so far."""
         if not self._keeps_limits(node, form):
             return None
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
-            if not _is_better(quality, new_cost, best, best_cost):
+            if not is_better(quality, new_cost, best, best_cost):
                 return None
         return quality
 
@@ -238,7 +239,7 @@ class Choice:
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
                 continue
-            quality = self._better(node, new, column)
+            quality = self._better(node, new, column, _is_more_accurate)
             if quality is not None:
                 self._forms[node], self._quality[node] = new, quality
                 self.notes[node] = [*how, "in compensated arithmetic"]
@@ -281,6 +282,15 @@ class Choice:
 def _finished(forms: Sequence[Node]) -> list[Node]:
     """The forms as they are printed."""
     return compensated(limits(forms))
+
+
+_Comparison = Callable[[Quality, float, Quality, float], bool]
+
+
+def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether float64 gains by a form that float32 does not suffer from."""
+    gains = new.double.error < _WORTH * old.double.error
+    return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 
 
 def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import sympy
 from sympy import Expr
 
 from gradgen.graph import CONDITIONS, HALF, Node, is_quotient, rebuilt, substitute, topological
@@ -64,7 +65,7 @@ class Compensation:
         if node.op == "pow" and node.args[1].number in _POWERS:
             return self._of_power(node)
         if node.op == "unit":
-            return self._of_quotient(*node.args, node)
+            return self._of_quotient(node.args[0], node.args[1], node)
         by_kind = {"where": self._of_branches, "add": self._of_sum, "mul": self._of_product, "damp": self._of_product}
         return by_kind.get(node.op, self._of_function)(node)
 
@@ -112,26 +113,28 @@ _POWERS = (-4, -3, -2, -1, -HALF, HALF, 2, 3, 4)  # that the printers write out
 
 
 def _of_written_out(base: Node, power: Expr) -> Node | None:
-    """The rounding errors of a power of a number, as the printers write it out."""
+    """The rounding errors of a power of a number, as the printers write it out; None for the power of a root."""
     graph = base.graph
-    value = base**power
+    value: Node = base**power
+    own: Node
     if power == HALF:
-        return graph.apply("product_error", value, value, base) / (-2 * value)
+        own = graph.apply("product_error", value, value, base) / (-2 * value)
+        return own
     if power == 2:
         return graph.apply("product_error", base, base, value)
     if power > 0:
         square = base**2
-        if square.op != "pow" or square.args[0] is not base:  # the root of something, to a power
+        if square.op != "pow" or square.args[0] is not base:
             return None
         factor, often = (base, 1) if power == 3 else (square, 2)
-        inner = often * factor * graph.apply("product_error", base, base, square)
-        return graph.apply("product_error", square, factor, value) + inner
+        inner = _times(often * factor, _of_written_out(base, sympy.Integer(2)))
+        return _total(graph.apply("product_error", square, factor, value), inner)
     divisor = base if power != -HALF else base**HALF
     before = base ** (power + 1) if power < -1 else graph.const(1)
     own = graph.apply("quotient_error", before, divisor, value)
     if power == -HALF:
-        return _total(own, -value / divisor * _of_written_out(base, HALF))  # type: ignore[operator]
-    return own if power == -1 else _total(own, _of_written_out(base, power + 1) / divisor)  # type: ignore[operator]
+        return _total(own, _times(-value / divisor, _of_written_out(base, HALF)))
+    return own if power == -1 else _total(own, _times(1 / divisor, _of_written_out(base, power + 1)))
 
 
 def _slopes(node: Node) -> list[Node]:
@@ -139,7 +142,11 @@ def _slopes(node: Node) -> list[Node]:
     graph = node.graph
     if not node.op.startswith("mul_"):
         derivative = PRIMITIVES[node.op].derivative
-        return [graph.node(slope) for slope in derivative(node, *node.args)] if derivative else [graph.const(0)] * len(node.args)
+        return (
+            [graph.node(slope) for slope in derivative(node, *node.args)]
+            if derivative
+            else [graph.const(0)] * len(node.args)
+        )
     factor, t = node.args
     value = graph.input("value of a vanishing function")
     slope = graph.node(PRIMITIVES[node.op.removeprefix("mul_")].derivative(value, t)[0])  # type: ignore[misc]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +11,11 @@ from dataclasses import dataclass, replace
 import mpmath
 from mpmath import mpf
 
+from gradgen import points
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node, topological
 from gradgen.model import FORMATS, Point, Program
-from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, mixed_error
+from gradgen.ulp import mixed_error
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -31,23 +31,10 @@ _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
-_SEVERAL = 120  # points of several inputs
-_FARTHEST = 320  # the power of two up to which several inputs go; beyond, mpmath takes long for a sigmoid
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
 
-_EXPONENTS = (
-    *(-1060, -1000, -600, -300, -140, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
-    *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
-)
-# Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number
-_TAILS = {
-    "float32": (86.7, 88.3, 88.9, 89.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
-    "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
-}
-# Of the largest number
-_LARGEST_SHARES = (0.3, 0.6, 1.0)
 # Functions that take mpmath a while for large arguments
 _CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
 
@@ -105,10 +92,27 @@ class Reference:
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         magnitude = 5 if any(node.op in _CAREFUL for node in self._order) else 2000
-        every = [*points(tensors, hyper, dtype, magnitude), *_beside(centres, tensors, hyper, dtype)]
+        at: list[Point]
+        if len(tensors) == 1:
+            every = [*points.of_one(dtype, magnitude), *points.beside(centres, dtype), *self._edges(hyper, magnitude)]
+            at = [{tensors[0]: x, **hyper} for x in every]
+        else:
+            at = [{**point, **hyper} for point in points.of_several(tensors, dtype, magnitude)]
         most = max(_FEWEST, _BUDGET // len(self._order))
-        self._points = every[:: -(-len(every) // most)]
-        self._is_thin = len(self._points) < len(every)
+        self._points = at[:: -(-len(at) // most)]
+        self._is_thin = len(self._points) < len(at)
+
+    def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
+        """Inputs near which a node overflows or vanishes."""
+        (name,) = self._tensors
+        program = Program(self._order, FORMATS["float64"])
+        places = [self._order.index(root) for root in self._roots]
+
+        def sizes(x: float) -> list[float]:
+            values = program({name: x, **hyper}, 0)
+            return [abs(values[place]) for place in places]
+
+        return list(points.edges(sizes, self.dtype, magnitude))
 
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
@@ -254,58 +258,3 @@ def _precision(point: Point) -> int:
 
 def _agree(a: mpf, b: mpf) -> bool:
     return bool(abs(a - b) <= abs(b) * mpf(2) ** -_AGREE)
-
-
-def _beside(
-    centres: Sequence[float], tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str
-) -> Iterator[Point]:
-    """Numbers closer and closer to the centres."""
-    if len(tensors) == 1:
-        for centre in centres:
-            for k in range(1, 24):
-                for side in (1, -1):
-                    x = FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
-                    yield {tensors[0]: x, **hyper}
-
-
-def infinite(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
-    """Infinite inputs: one of them, and the first two."""
-    ordinary = {name: 0.75 + k / 2 for k, name in enumerate(tensors)}
-    for name in tensors:
-        for value in (math.inf, -math.inf):
-            yield {**ordinary, name: value}
-    if len(tensors) > 1:
-        for signs in itertools.product((1, -1), repeat=2):
-            yield {**ordinary, **{name: sign * math.inf for name, sign in zip(tensors, signs, strict=False)}}
-
-
-def points(tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str, magnitude: int) -> Iterator[Point]:
-    """Numbers of the type of every exponent up to 2**magnitude: most of ordinary size, some small, some large.
-
-    Several inputs are drawn independently, now and then close to one another.
-    """
-    randoms = random.Random(0)
-    rounded = FORMATS[dtype].rounded
-    ordinary = [math.ldexp(1 + (k % 4 + randoms.random()) / 4, k // 4) for k in range(-24, 20)]
-    least = SMALLEST_EXPONENT[dtype] - MANTISSA[dtype] + 1
-    spread = [e for e in _EXPONENTS if e <= magnitude and least <= e < -SMALLEST_EXPONENT[dtype]]
-    wide = [math.ldexp(1 + randoms.random(), e) for e in spread] + [*_TAILS[dtype]]
-    wide += [share * LARGEST[dtype] for share in _LARGEST_SHARES if -SMALLEST_EXPONENT[dtype] <= magnitude]
-    singles = [sign * rounded(x) for x in [*ordinary, *wide] for sign in (1, -1)]
-    if len(tensors) == 1:
-        yield from ({tensors[0]: x, **hyper} for x in singles)
-        return
-    spread = [exponent for exponent in spread if abs(exponent) <= _FARTHEST]
-    singles = [x for x in singles if abs(math.frexp(x)[1]) <= _FARTHEST]
-    for k in range(_SEVERAL):
-        drawn = {name: randoms.choice(singles[: 2 * len(ordinary)] if k % 4 else singles) for name in tensors}
-        drawn = {name: rounded(x * (1 + randoms.random() / 8)) for name, x in drawn.items()}
-        if k % 8 == 1:  # all of one magnitude, however large or small
-            exponent = randoms.choice(spread)
-            drawn = {
-                name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1])) for name in tensors
-            }
-        if k % 5 == 0:
-            first, second = randoms.sample(list(tensors), 2)
-            drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 + randoms.random() / 64))
-        yield {**drawn, **hyper}

@@ -422,7 +422,7 @@ def _statements(
             uses[node.args[0]] += 1
     width: dict[Node, int] = {}
     chosen: list[Node] = []
-    with_errors = {node for pair in errors.items() for node in pair}
+    with_errors = {node for pair in errors.items() for node in pair if node.args}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or node.op in CONDITIONS or _is_scaled_leaf(node)
         width[node] = _width(node, [width[arg] for arg in node.args], names)

@@ -13,6 +13,7 @@ Logarithms and square roots of such functions have forms of the same kind.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -53,6 +54,8 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     """
     if len(topological([node])) > _MOST_NODES:
         return
+    if node.op == "where":
+        yield from _branches(node, powers)
     inputs = [node.graph.input(name) for name in inputs_of([node]) if name not in node.graph.hyper]
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [
@@ -72,6 +75,14 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         for form, what in found:
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
+
+
+def _branches(node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+    """A selection with one form after the other of its branches."""
+    condition, p, q = node.args
+    for first, second in itertools.zip_longest(forms(p, powers), forms(q, powers)):
+        form = node.graph.where(condition, first[0] if first else p, second[0] if second else q)
+        yield form, f"its branches {(first or second)[1]}"
 
 
 def _quotient(node: Node, make: Callable[[Node], _Fraction], is_plain: bool = False) -> Node | None:

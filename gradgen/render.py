@@ -151,7 +151,9 @@ class _KernelText:
         printer = self._torch_printer()
         lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
         if self.several:
-            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in _unstated(self._kernel)]
+            lines += [
+                ((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in _unstated(self._kernel)
+            ]
         groups = itertools.groupby(lines, lambda line: line[0])
         return [_Block(condition, [text for _, text in group]) for condition, group in groups]
 

@@ -234,7 +234,10 @@ def _whole_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish
 
 
 def _is_root(pattern: Node) -> bool:
-    return pattern.op == "pow" and not pattern.args[1].number.is_integer  # type: ignore[union-attr]
+    if pattern.op != "pow":
+        return False
+    exponent = pattern.args[1].number
+    return exponent is None or not exponent.is_integer
 
 
 # Sums: some terms of the node are the pattern's, up to a common factor; the rest is added again.

@@ -92,6 +92,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
     Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),
     Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
+    Rule("softplus(u) - v*u", "where(ge(u, 0), (1 - v)*u, -v*u) + softplus(-modulus(u))", "v may be 1 where u >> 0"),
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
     Rule("u + softplus(-u)", "softplus(u)", "a difference of two large numbers"),
     Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
@@ -101,6 +102,9 @@ RULES: tuple[Rule, ...] = (
     Rule("log(u + sqrt(u**2 - 1))", "acosh(u)", "the square overflows before the logarithm does"),
     Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
     Rule("atan(u) + pi/2", "atan2(1, -u)", "for u << 0 only the difference is left"),
+    Rule("pi/2 - atan(u)", "atan2(1, u)", "for u >> 0 only the difference is left"),
+    Rule("asin(tanh(u))", "2*atan(tanh(u/2))", "tanh nears 1, where asin loses half of its digits"),
+    Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
     Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
@@ -138,6 +142,10 @@ RULES: tuple[Rule, ...] = (
             ("u**2 - v**2", "(u - v)*(u + v)"),
             ("1/u - 1/v", "(v - u)/(u*v)"),
             ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
+            (
+                "maximum(1 + u, 0)**v - 1",
+                "where(lt(abs(v*log1p(u)), 1), expm1(v*log1p(u)), maximum(1 + u, 0)**v - 1)",
+            ),
             ("exp(u) - exp(v)", "where(lt(abs(u - v), 1), exp(v)*expm1(u - v), exp(u) - exp(v))"),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             ("log(u) - log(v)", "where(gt(v, 0), log1p((u - v)/v), log(u) - log(v))"),
@@ -161,4 +169,6 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),
+    Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
+    Rule("sigmoid(u)**v", "exp(-v*softplus(-u))", "sigmoid vanishes long before its power does", tried=True),
 )

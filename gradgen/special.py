@@ -66,7 +66,7 @@ FN real product_error(real a, real b, real product) { return fma(a, b, -product)
 """
 TORCH["product_error"] = '''\
 def product_error(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
-    """What `product`, computed as a * b, lacks (Dekker, A floating-point technique for extending the precision, 1971)."""
+    """What `product`, computed as a * b, lacks (Dekker, A Floating-Point Technique, 1971)."""
     if product.dtype is not torch.float64:
         return (a.double() * b.double() - product.double()).to(product.dtype)
     # Two factors of 27 and 26 bits each, whose products are exact.

@@ -1,0 +1,135 @@
+"""The inputs at which errors are modelled: most of ordinary size, others of every magnitude that a type has."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from gradgen.model import FORMATS
+from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
+
+_EXPONENTS = (
+    *(-1060, -1000, -600, -300, -140, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
+    *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
+)
+_EVERY = {"float32": 3, "float64": 29}  # so many powers of two apart are numbers of one input
+_LARGEST_SHARES = (0.3, 0.6, 1.0)  # of the largest number
+# Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number, for several inputs
+_TAILS = {
+    "float32": (86.7, 88.3, 88.9, 89.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
+    "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
+}
+_SEVERAL = 120  # points of several inputs
+_FARTHEST = 320  # the power of two up to which several inputs go; beyond, mpmath takes long for a sigmoid
+_BISECTIONS = 10
+_BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
+
+
+def of_one(dtype: str, magnitude: int) -> Iterator[float]:
+    """Numbers of a type up to 2**magnitude for a function of one input."""
+    randoms = random.Random(0)
+    for x in _numbers(dtype, magnitude, randoms):
+        yield from (x, -x)
+    for k, exponent in enumerate(range(_least_exponent(dtype), -SMALLEST_EXPONENT[dtype] + 1, _EVERY[dtype])):
+        if exponent <= magnitude:
+            yield FORMATS[dtype].rounded(math.ldexp(1 + randoms.random(), exponent) * (-1) ** k)
+
+
+def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[dict[str, float]]:
+    """Numbers of a type for a function of several inputs: independent ones, now and then close to one another."""
+    randoms = random.Random(0)
+    rounded = FORMATS[dtype].rounded
+    spread = [exponent for exponent in _exponents(dtype, magnitude) if abs(exponent) <= _FARTHEST]
+    singles = [sign * x for x in _numbers(dtype, magnitude, randoms) for sign in (1, -1)]
+    singles = [x for x in singles if abs(math.frexp(x)[1]) <= _FARTHEST]
+    for k in range(_SEVERAL):
+        drawn = {name: randoms.choice(singles[: 2 * _ORDINARY] if k % 4 else singles) for name in tensors}
+        drawn = {name: rounded(x * (1 - randoms.random() / 8)) for name, x in drawn.items()}
+        if k % 8 == 1:  # all of one magnitude, however large or small
+            exponent = randoms.choice(spread)
+            drawn = {
+                name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1])) for name in tensors
+            }
+        if k % 5 == 0:
+            first, second = randoms.sample(list(tensors), 2)
+            drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 - randoms.random() / 64))
+        yield drawn
+    for name, exponent in itertools.product(tensors, spread[::3]):  # one of them extreme
+        others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
+        yield {**others, name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))}
+
+
+def beside(centres: Sequence[float], dtype: str) -> Iterator[float]:
+    """Numbers closer and closer to the centres."""
+    for centre, k, side in itertools.product(centres, range(1, 24), (1, -1)):
+        yield FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
+
+
+def edges(sizes: Callable[[float], list[float]], dtype: str, magnitude: int) -> Iterator[float]:
+    """Numbers near those at which one of some functions leaves the numbers of the type, or the normal ones.
+
+    Args:
+        sizes: from a number to the absolute values of the functions.
+        dtype: the type.
+        magnitude: the power of two up to which to look.
+    """
+    bounds = (LARGEST[dtype], 2.0 ** SMALLEST_EXPONENT[dtype], 2.0 ** _least_exponent(dtype))
+    last = min(-SMALLEST_EXPONENT[dtype], magnitude)
+    exponents = range(_least_exponent(dtype), last + 1, 2 if dtype == "float32" else 16)
+    for sign in (1.0, -1.0):
+        seen = [(e, sizes(sign * math.ldexp(1.0, e))) for e in exponents]
+        found = {
+            _crossing(sizes, sign, which, bound, math.ldexp(1.0, low), math.ldexp(1.0, high))
+            for (low, before), (high, after) in itertools.pairwise(seen)
+            for which, bound in itertools.product(range(len(before)), bounds)
+            if (before[which] < bound) != (after[which] < bound)
+        }
+        for edge, share in itertools.product(sorted(found), _BESIDE_EDGES):
+            if edge * share <= LARGEST[dtype]:
+                yield FORMATS[dtype].rounded(sign * edge * share)
+
+
+def _crossing(
+    sizes: Callable[[float], list[float]], sign: float, which: int, bound: float, low: float, high: float
+) -> float:
+    """Where between two numbers a size crosses a bound."""
+    is_below = sizes(sign * low)[which] < bound
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low) * math.sqrt(high)  # rounded alike everywhere
+        if (sizes(sign * middle)[which] < bound) == is_below:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def infinite(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Infinite inputs: one of them, and the first two."""
+    ordinary = {name: 0.75 + k / 2 for k, name in enumerate(tensors)}
+    for name in tensors:
+        for value in (math.inf, -math.inf):
+            yield {**ordinary, name: value}
+    if len(tensors) > 1:
+        for signs in itertools.product((1, -1), repeat=2):
+            yield {**ordinary, **{name: sign * math.inf for name, sign in zip(tensors, signs, strict=False)}}
+
+
+_ORDINARY = 44  # numbers of ordinary size
+
+
+def _numbers(dtype: str, magnitude: int, randoms: random.Random) -> list[float]:
+    """Positive numbers, the ordinary ones first."""
+    ordinary = [math.ldexp(1 + (k % 4 + randoms.random()) / 4, k // 4) for k in range(-24, _ORDINARY - 24)]
+    wide = [math.ldexp(1 + randoms.random(), e) for e in _exponents(dtype, magnitude)] + [*_TAILS[dtype]]
+    wide += [share * LARGEST[dtype] for share in _LARGEST_SHARES if -SMALLEST_EXPONENT[dtype] <= magnitude]
+    return [FORMATS[dtype].rounded(x) for x in [*ordinary, *wide]]
+
+
+def _exponents(dtype: str, magnitude: int) -> list[int]:
+    return [e for e in _EXPONENTS if e <= magnitude and _least_exponent(dtype) <= e < -SMALLEST_EXPONENT[dtype]]
+
+
+def _least_exponent(dtype: str) -> int:
+    return SMALLEST_EXPONENT[dtype] - MANTISSA[dtype] + 1
