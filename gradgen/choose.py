@@ -155,6 +155,11 @@ class Choice:
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
+        split = _by_sign(node)
+        if split is not None:
+            yield split, "by the sign of what has an absolute value"
+            for form, more in rational.forms(split, powers):
+                yield form, f"by the sign of what has an absolute value, {more}"
         for start, how in ((node, ""), (factored(node), "with common factors of sums before them")):
             if how and start is node:
                 continue
@@ -200,8 +205,9 @@ class Choice:
                         (near,) = substitute([fixed * near], {variable: place})
                         patched += self._patched(form, column, place, reach, near)
             if patched:
-                rank, _, measured, form = min(patched, key=lambda entry: entry[:2])
+                rank, _, _, form = min(patched, key=lambda entry: entry[:2])
                 if has_pole or rank < _rank(quality):
+                    (measured,) = self._measured([form], [column], near=True)
                     self._forms[node], self._quality[node] = form, measured
                     self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
                     return
@@ -284,11 +290,28 @@ def _finished(forms: Sequence[Node]) -> list[Node]:
     return compensated(limits(forms))
 
 
+def _by_sign(node: Node) -> Node | None:
+    """A node that has the absolute value of one other node in it, without."""
+    sizes = [below for below in topological([node]) if below.op in ("abs", "modulus")]
+    if len({size.args[0] for size in sizes}) != 1:
+        return None
+    (inner, *_) = sizes[0].args
+    signs = {
+        below: below.graph.const(1) for below in topological([node]) if below.op == "sign" and below.args[0] is inner
+    }
+    above = substitute([node], dict.fromkeys(sizes, inner) | signs)
+    below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
+    p, q = rewrite([*above, *below])
+    return node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+
+
 _Comparison = Callable[[Quality, float, Quality, float], bool]
 
 
 def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
-    """Whether float64 gains by a form that float32 does not suffer from."""
+    """Whether a form is better, or float64 gains by it and float32 does not suffer."""
+    if _is_better(new, new_cost, old, old_cost):
+        return True
     gains = new.double.error < _WORTH * old.double.error
     return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 

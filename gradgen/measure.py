@@ -13,7 +13,7 @@ from mpmath import mpf
 
 from gradgen import points
 from gradgen.evaluate import evaluated
-from gradgen.graph import Node, topological
+from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Point, Program
 from gradgen.ulp import mixed_error
 
@@ -26,6 +26,8 @@ _PEAKS = 2  # points of each result that are looked at more closely, if the erro
 _LARGE = 1.5  # this large,
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
+_CLOSE_NEIGHBOURS = 200
+_CLOSE = 0.25  # how much the result may differ from that at the peak
 _OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
@@ -91,7 +93,10 @@ class Reference:
         self._order = topological(roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
-        magnitude = 5 if any(node.op in _CAREFUL for node in self._order) else 2000
+        careful = [
+            node for node in self._order if node.op in _CAREFUL and not set(inputs_of([node])).isdisjoint(tensors)
+        ]
+        magnitude = 5 if careful else 2000
         at: list[Point]
         if len(tensors) == 1:
             every = [*points.of_one(dtype, magnitude), *points.beside(centres, dtype), *self._edges(hyper, magnitude)]
@@ -154,10 +159,33 @@ class Reference:
             return [_worst(errors) for errors in found]
         peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
         tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
-        closer = [point for at in tops for point in self._neighbours(dict(at))]
+        closer = [point for at in tops for point in self._neighbours(dict(at), _NEIGHBOURS)]
         self._points += [point for point in closer if tuple(point.values()) not in self._known]
         more = self._errors(roots, columns, wide, closer)
+        if self.dtype == "float32" and not wide:
+            close = self._close_errors(roots, columns, [dict(at) for at in tops])
+            more = [a + b for a, b in zip(more, close, strict=True)]
         return [_worst(a + b) for a, b in zip(found, more, strict=True)]
+
+    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[list[Worst]]:
+        """Errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
+        order = topological(roots)
+        places = [order.index(root) for root in roots]
+        narrow, wide = Program(order, FORMATS["float32"]), Program(order, FORMATS["wide"])
+        found: list[list[Worst]] = [[] for _ in roots]
+        for peak in peaks:
+            sample = self._sample(peak)
+            if sample is None:
+                continue
+            for turn, point in enumerate(self._neighbours(peak, _CLOSE_NEIGHBOURS)):
+                values, exact = narrow(point, turn), wide(point, 0)
+                for errors, place, column in zip(found, places, columns, strict=True):
+                    right = exact[place]
+                    if abs(right - sample.exact[column]) > _CLOSE * abs(right):  # the peak tells nothing of this point
+                        continue
+                    error = mixed_error(values[place], mpf(right), sample.scale[column], self.dtype)
+                    errors.append(Worst(error, tuple(point.items())))
+        return found
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
@@ -194,10 +222,10 @@ class Reference:
             self._known[key] = Sample(exact, self._scale(point, exact)) if exact else None
         return self._known[key]
 
-    def _neighbours(self, point: Point) -> Iterator[Point]:
+    def _neighbours(self, point: Point, count: int) -> Iterator[Point]:
         randoms = random.Random(1)
         rounded = FORMATS[self.dtype].rounded
-        for k in range(_NEIGHBOURS):
+        for k in range(count):
             reach = 0.15 if k % 2 else 0.01
             moved = {name: rounded(point[name] * (1 + randoms.uniform(-reach, reach))) for name in self._tensors}
             yield {**point, **moved}

@@ -381,8 +381,13 @@ class _Power(_Fraction):
         self.x = x
         self.size = x if x.op == "abs" else x.graph.apply("abs", x)
         super().__init__(node)
-        if max(self.top.degree(), self.bottom.degree()) < 2 or self.unit != 1:
+        if self.unit != 1:
             raise _NotRationalError
+
+    def node(self) -> Node:
+        if max(self.top.degree(), self.bottom.degree()) < 2:  # nothing overflows
+            raise _NotRationalError
+        return super().node()
 
     def leaf(self, node: Node) -> Expr | None:
         return _G if node is self.x else None

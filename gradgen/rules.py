@@ -51,6 +51,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(exp(u))", "u", _OVERFLOW),
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
+    Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
     Rule("exp(u) - 1", "expm1(u)", "near u = 0 only the difference is left"),
     Rule("v*exp(u) - v", "v*expm1(u)", "near u = 0 only the difference is left"),
     Rule("expm1(u) + 1", "exp(u)", "undoes expm1 where a sum brings the 1 back"),
@@ -102,6 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(u + sqrt(u**2 - 1))", "acosh(u)", "the square overflows before the logarithm does"),
     Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
     Rule("atan(u) + pi/2", "atan2(1, -u)", "for u << 0 only the difference is left"),
+    Rule("pi - atan2(1, u)", "atan2(1, -u)", "for u << 0 only the difference is left"),
     Rule("pi/2 - atan(u)", "atan2(1, u)", "for u >> 0 only the difference is left"),
     Rule("asin(tanh(u))", "2*atan(tanh(u/2))", "tanh nears 1, where asin loses half of its digits"),
     Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
@@ -153,6 +155,7 @@ RULES: tuple[Rule, ...] = (
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("log(u)", "log1p(u - 1)"),
+            ("log(u)", "where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))"),
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
         )
     ),
@@ -169,6 +172,7 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),
+    Rule("u**-2*v**-1", "u**-1*(u*v)**-1", "the square overflows where v is small", tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
     Rule("sigmoid(u)**v", "exp(-v*softplus(-u))", "sigmoid vanishes long before its power does", tried=True),
 )
