@@ -35,6 +35,7 @@ _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
+_BESIDE_REACH = (0.5, 0.8, 0.97, 1.002, 1.02, 1.1, 1.3, -0.97, -1.002, -1.1)
 _DIFFERENCE = "difference"  # the input that stands for one
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
@@ -207,10 +208,18 @@ class Choice:
             if patched:
                 rank, _, _, form = min(patched, key=lambda entry: entry[:2])
                 if has_pole or rank < _rank(quality):
+                    self._look_beside(form, place)
                     (measured,) = self._measured([form], [column], near=True)
                     self._forms[node], self._quality[node] = form, measured
                     self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
                     return
+
+    def _look_beside(self, form: Node, place: Node) -> None:
+        """Add inputs just inside and outside of where the series ends."""
+        if place.op == "input" and len(self._tensors) == 1:
+            reach = float(form.args[0].args[1].number)  # type: ignore[arg-type]
+            for reference in (self._single, self._double):
+                reference.look_at([{**self._hyper, str(place.value): reach * share} for share in _BESIDE_REACH])
 
     def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node]]:
         """Where to look for a series: a node, what it is a function of alone, and what that stands for."""
@@ -312,7 +321,7 @@ def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: flo
     """Whether a form is better, or float64 gains by it and float32 does not suffer."""
     if _is_better(new, new_cost, old, old_cost):
         return True
-    gains = new.double.error < _WORTH * old.double.error
+    gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.error <= max(old.double.error, TARGET)
     return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 
 
@@ -330,12 +339,17 @@ def _rank(quality: Quality) -> tuple[int, int]:
 
 
 def _steps(worst: Worst) -> int:
-    """The powers of the square root of 2; of an error that is very large what counts is how often one is."""
+    """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often."""
     if worst.error <= TARGET:
         return 0
+    ordinary = _powers(min(worst.ordinary, _LOST))
     if worst.error <= _LOST:
-        return 1 + round(2 * math.log2(worst.error / TARGET))
-    return 20 + math.ceil(20 * worst.often)
+        return _powers(worst.error) + ordinary
+    return _powers(_LOST) + math.ceil(20 * worst.often) + ordinary
+
+
+def _powers(error: float) -> int:
+    return 1 + round(2 * math.log2(error / TARGET)) if error > TARGET else 0
 
 
 def cost(node: Node) -> float:

@@ -8,7 +8,7 @@ from functools import reduce
 
 import sympy
 
-from gradgen.graph import Graph, Node, known_sign, rebuilt, topological
+from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import Factor, factors
 
@@ -31,7 +31,7 @@ class _Fact:
         explodes: it grows exponentially on some side.
         grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
-        finite: it has no pole at a finite input.
+        finite: it has no pole at a finite input but 0, where what vanishes for large inputs does not.
     """
 
     tensors: frozenset[str] = frozenset()
@@ -64,11 +64,12 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
     if node.op == "compensated":
         return args[0]
     growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
-    if node.op == "exp" and known_sign(node.args[0]) < 0:
-        growth = frozenset({"vanishes", "bounded"})
+    if node.op in ("exp", "expm1") and known_sign(node.args[0]) < 0:
+        growth = growth - {"explodes"} | {"bounded"}
     explodes = _explodes(node, args, growth)
     is_reciprocal = node.op == "pow" and not (node.args[1].number is not None and node.args[1].number.is_positive)
-    has_pole = node.op in _WITH_POLES or (is_reciprocal and not _is_positive(node.args[0]))
+    may_be_zero = is_reciprocal and not _is_positive(node.args[0]) and not _is_zero_at_zero_alone(node.args[0])
+    has_pole = node.op in _WITH_POLES or may_be_zero
     finite = not has_pole and all(arg.finite for arg in args)
     powerlike = "bounded" in growth or (
         "explodes" not in growth and not explodes and all(arg.powerlike for arg in args)
@@ -96,6 +97,19 @@ def _is_positive(node: Node) -> bool:
     if node.number is not None:
         return bool(node.number.is_positive)
     return node.op == "add" and known_sign(node) > 0 and any(map(_is_positive, node.args))
+
+
+def _is_zero_at_zero_alone(node: Node) -> bool:
+    """Whether a node is 0 where an input is, and nowhere else: x, expm1(-abs(x))."""
+    while node.args:
+        _, rest = coefficient(node)
+        if rest is None or rest.op not in _INCREASING:
+            return rest is not None and not rest.args
+        node = rest.args[0]
+    return node.op == "input"
+
+
+_INCREASING = frozenset({"expm1", "sinh", "tanh", "asinh", "atan", "erf", "abs", "modulus"})
 
 
 def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:

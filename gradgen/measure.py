@@ -15,7 +15,7 @@ from gradgen import points
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Point, Program
-from gradgen.ulp import mixed_error
+from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, mixed_error
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -28,6 +28,7 @@ _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS = 200
 _CLOSE = 0.25  # how much the result may differ from that at the peak
+_EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
 _OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
@@ -49,11 +50,13 @@ class Worst:
         error: the error.
         at: where it is.
         often: at which share of the points the error is large.
+        ordinary: the worst error where neither inputs nor result are extreme.
     """
 
     error: float
     at: tuple[tuple[str, float | bool], ...] = ()
     often: float = 0.0
+    ordinary: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,13 @@ class Reference:
         most = max(_FEWEST, _BUDGET // len(self._order))
         self._points = at[:: -(-len(at) // most)]
         self._is_thin = len(self._points) < len(at)
+
+    def look_at(self, more: Sequence[Point]) -> None:
+        """From now on look at these points, too."""
+        if not self._is_thin:
+            rounded = FORMATS[self.dtype].rounded
+            tensors = self._tensors
+            self._points += [{**point, **{name: rounded(point[name]) for name in tensors}} for point in more]
 
     def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
         """Inputs near which a node overflows or vanishes."""
@@ -209,11 +219,17 @@ class Reference:
             if sample is None:
                 continue
             values = program(point, turn)
+            inside = all(2.0**-_EXTREME < abs(point[name]) < 2.0**_EXTREME for name in self._tensors)
             for errors, place, column in zip(found, places, columns, strict=True):
                 computed = rounded(values[place])
                 error = mixed_error(computed, sample.exact[column], sample.scale[column], self.dtype)
-                errors.append(Worst(error, tuple(point.items())))
+                is_ordinary = inside and self._is_ordinary(sample.exact[column])
+                errors.append(Worst(error, tuple(point.items()), ordinary=error if is_ordinary else 0.0))
         return found
+
+    def _is_ordinary(self, exact: mpf) -> bool:
+        """Whether a result is well inside the range of the type."""
+        return exact == 0 or abs(mpmath.mag(exact)) < -SMALLEST_EXPONENT[self.dtype] - MANTISSA[self.dtype]
 
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
@@ -276,7 +292,7 @@ def _worst(errors: Sequence[Worst]) -> Worst:
     if not errors:
         return Worst(0.0)
     often = sum(entry.error > _OFTEN for entry in errors) / len(errors)
-    return replace(max(errors), often=often)
+    return replace(max(errors), often=often, ordinary=max(entry.ordinary for entry in errors))
 
 
 def _precision(point: Point) -> int:

@@ -303,11 +303,12 @@ class _Exponential(_Fraction):
     """g = exp(u); u is what the first exponential is taken of, or a fraction of it."""
 
     def __init__(self, node: Node) -> None:
-        self.base: dict[Node, Expr] | None = None
+        self.base: dict[Node | None, Expr] | None = None
         super().__init__(node)
         if self.base is None:
             raise _NotRationalError
-        base = reduce(self.graph.add, (self.graph.const(number) * item for item, number in self.base.items()))
+        parts = (self.graph.const(number) * (1 if item is None else item) for item, number in self.base.items())
+        base = reduce(self.graph.add, parts)
         self.u: Node = self.graph.const(1 / self.unit) * base
 
     def leaf(self, node: Node) -> Expr | None:
@@ -316,23 +317,22 @@ class _Exponential(_Fraction):
     def exponential(self, argument: Node) -> Expr:
         """exp(argument) as a rational function of g."""
         result: Expr = sympy.S.One
-        rest: list[tuple[Expr, Node]] = []
+        rest: list[tuple[Expr, Node | None]] = []
         for number, item in terms(argument):
-            if item is None:
-                factor = sympy.exp(number)
-                if not factor.is_Rational:
-                    raise _NotRationalError
-                result *= factor
-            elif item.op == "softplus" and number.is_Integer:
+            if item is None and sympy.exp(number).is_Rational:
+                result *= sympy.exp(number)
+            elif item is not None and item.op == "softplus" and number.is_Integer:
                 result *= (1 + self.exponential(item.args[0])) ** number
             else:
                 rest.append((number, item))
         return result * _G ** self.multiple({item: number for number, item in rest}) if rest else result
 
-    def multiple(self, argument: dict[Node, Expr]) -> Expr:
+    def multiple(self, argument: dict[Node | None, Expr]) -> Expr:
         """How often a sum, as numbers by term, holds the base; the first sum asked about is the base."""
         if self.base is None:
             lead = sympy.sign(next(iter(argument.values())))
+            if set(argument) == {None}:
+                raise _NotRationalError
             self.base = {item: number / lead for item, number in argument.items()}
         if argument.keys() != self.base.keys():
             raise _NotRationalError
