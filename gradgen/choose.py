@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import sympy
 
-from gradgen import points, rational, series
+from gradgen import algebraic, points, rational, series
 from gradgen.compensate import compensated, marked
-from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
+from gradgen.differentiate import gradient
+from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
 from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, Program
@@ -29,12 +30,14 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_HUGE = 1e300
 _LOST = 1000.0  # errors beyond this are alike
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
+_KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _BESIDE_REACH = (0.5, 0.8, 0.97, 1.002, 1.02, 1.1, 1.3, -0.97, -1.002, -1.1)
 _DIFFERENCE = "difference"  # the input that stands for one
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
@@ -64,6 +67,7 @@ class Choice:
         others: second derivatives, of which no errors are reported.
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
+        origins: for some of the nodes which other one they are the derivative of, and by which input.
 
     Attributes:
         notes: for each result in what form it is computed, where that is not the one that was given.
@@ -75,8 +79,10 @@ class Choice:
         others: Sequence[Node],
         tensors: Sequence[str],
         hyper: Mapping[str, float | bool],
+        origins: Mapping[Node, tuple[Node, Node]] | None = None,
     ) -> None:
         every = [*nodes, *others]
+        self._origins = origins or {}
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
@@ -104,9 +110,14 @@ class Choice:
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
 
     def _centres(self, nodes: Sequence[Node]) -> list[float]:
-        """Where what the nodes are divided by is zero: 1 of x - 1."""
-        rests = [d.args[1].number for node in nodes for d in series.differences(node, self._tensors)]
-        return sorted({-float(number) for number in rests if number is not None and number.is_comparable})
+        """Where an input and a number in the nodes cancel: 1 of x - 1."""
+        found = set()
+        for node in topological(nodes):
+            for one, other in itertools.permutations(node.args) if node.op == "add" else ():
+                (a, x), b = coefficient(one), other.number
+                if x is not None and x.op == "input" and a.is_comparable and b is not None and b.is_comparable:
+                    found.add(-float(b / a))
+        return sorted(found)
 
     def _improve(self, node: Node, column: int) -> None:
         """Take another form of a result where it is better."""
@@ -116,14 +127,29 @@ class Choice:
         most = _MOST_FORMS if column < self._reported else _FEWER_FORMS
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
         candidates = self._candidates(node, powers=column < self._reported)
+        looked_at = [(best, node, "as it is")]
         for form, how in itertools.islice(candidates, most):
-            if self._is_hopeless(form, column, best) or not self._single.is_same(form, column):
+            is_hopeless = self._is_hopeless(form, column, self._quality[node])
+            if (is_hopeless and len(self._tensors) > 1) or not self._single.is_same(form, column):
                 continue
-            quality = self._better(node, form, column, _is_better)
-            if quality is not None:
-                self._forms[node], self._quality[node] = form, quality
-                self.notes[node] = [how]
-                best = quality
+            (far,) = self._measured([form], [column], near=False)
+            looked_at.append((far, form, how))
+            if not is_hopeless:
+                self._take_if_better(node, form, column, how)
+        if len(self._tensors) == 1 and _rank(self._quality[node]) > (0, 0):
+            below, above = (
+                min(looked_at, key=lambda entry, side=side: _rank_of_side(entry[0], side)) for side in (0, 1)
+            )
+            if below[1] is not above[1]:
+                is_above = node.graph.apply("ge", node.graph.input(self._tensors[0]), 0)
+                form = node.graph.where(is_above, above[1], below[1])
+                self._take_if_better(node, form, column, f"{above[2]} above 0, {below[2]} below")
+
+    def _take_if_better(self, node: Node, form: Node, column: int, how: str) -> None:
+        quality = self._better(node, form, column, _is_better)
+        if quality is not None:
+            self._forms[node], self._quality[node] = form, quality
+            self.notes[node] = [how]
 
     def _better(self, node: Node, form: Node, column: int, is_better: _Comparison) -> Quality | None:
         """The quality of another form of a result; None where it is not better than the one that is taken so far."""
@@ -156,6 +182,8 @@ class Choice:
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
+        yield from self._derived(node)
+        yield from algebraic.forms(node)
         split = _by_sign(node)
         if split is not None:
             yield split, "by the sign of what has an absolute value"
@@ -171,6 +199,16 @@ class Choice:
                 yield form, f"{how}, {by}" if how else by
                 for rational_form, more in rational.forms(form, powers):
                     yield rational_form, f"{by}, {more}"
+
+    def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
+        """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
+        origin, wrt = self._origins.get(node, (node, node))
+        form = self._forms.get(origin, origin)
+        if form is origin or not _KINKS.isdisjoint(below.op for below in topological([origin, node])):
+            return
+        (derived,) = rewrite(gradient(form, [wrt]))
+        yield derived, "as the derivative of that form"
+        yield factored(derived), "as the derivative of that form, with common factors of sums before them"
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
@@ -336,6 +374,12 @@ def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> 
 def _rank(quality: Quality) -> tuple[int, int]:
     """How far the errors are above the target, by powers of two."""
     return _steps(quality.double), _steps(min(quality.single, quality.wide))
+
+
+def _rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
+    """The same on one side of 0 alone."""
+    narrow = min(quality.single.sides[side], quality.wide.sides[side])
+    return _powers(min(quality.double.sides[side], _HUGE)), _powers(min(narrow, _HUGE))
 
 
 def _steps(worst: Worst) -> int:

@@ -86,9 +86,9 @@ class Compensation:
             if reciprocal.op == "pow" and reciprocal.args[1].is_number(-1):
                 return self._of_quotient(top, reciprocal.args[0], node)
         if a.number is not None and is_quotient(a.number) and not _is_dyadic(a.number.q):
-            top, bottom = a.number.p * b, node.graph.const(a.number.q)
-            self(top), self(bottom)
-            return self._of_quotient(top, bottom, node)
+            divisor = node.graph.const(1 / a.number)
+            self(divisor)
+            return self._of_quotient(b, divisor, node)
         own = None if _is_power_of_two(a) else node.graph.apply("product_error", a, b, node)
         return _total(own, _times(b, self._known[a]), _times(a, self._known[b]))
 

@@ -149,16 +149,10 @@ class Graph:
         return self._select_sum(a, b) or self._intern("add", (a, b))
 
     def _select_sum(self, a: Node, b: Node) -> Node | None:
-        """where(c, u, 0) + where(c, 0, v) is where(c, u, v): the two halves of a branch's derivative meet again.
-
-        So do two parts of one half, where(c, u, 0) + where(c, v, 0).
-        """
+        """where(c, u, 0) + where(c, 0, v) is where(c, u, v): the parts of a branch's derivative meet again."""
         if a.op == b.op == "where" and a.args[0] is b.args[0]:
-            (_, p, q), (_, r, s) = a.args, b.args
-            if (p.is_number(0) and r.is_number(0)) or (q.is_number(0) and s.is_number(0)):
-                return self.where(a.args[0], self.add(p, r), self.add(q, s))
-            if (p.is_number(0) or r.is_number(0)) and (q.is_number(0) or s.is_number(0)):
-                return self.where(a.args[0], self.add(p, r), self.add(q, s))
+            (condition, p, q), (_, r, s) = a.args, b.args
+            return self.where(condition, self.add(p, r), self.add(q, s))
         return None
 
     def mul(self, a: Node, b: Node) -> Node:
@@ -307,8 +301,8 @@ def _is_half(value: Expr) -> bool:
 
 
 def is_quotient(number: Expr) -> bool:
-    """Whether a product with a number is computed as a quotient, x / 3 or 2 * x / 3: it rounds once, and reads well."""
-    return bool(number.is_Rational and abs(number.p) <= 3 and 1 < number.q < 100)
+    """Whether a product with a number is computed as a quotient, x / 3 or x / 1.5: it rounds once, and reads well."""
+    return bool(number.is_Rational and abs(number.p) <= 2 and 1 < number.q < 100)
 
 
 def coefficient(node: Node) -> tuple[Expr, Node | None]:

@@ -33,6 +33,7 @@ _OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
+_NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 _LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
@@ -51,12 +52,14 @@ class Worst:
         at: where it is.
         often: at which share of the points the error is large.
         ordinary: the worst error where neither inputs nor result are extreme.
+        sides: the worst errors where the first input is negative, and where it is not.
     """
 
     error: float
     at: tuple[tuple[str, float | bool], ...] = ()
     often: float = 0.0
     ordinary: float = 0.0
+    sides: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,8 @@ class Reference:
                 exact = sample.exact[column] if sample else self._evaluated(point)[column]
                 if mpmath.isnan(exact) and not mpmath.isnan(value):
                     return False
+                if max(abs(value), abs(exact)) < _NOTHING:
+                    continue
                 if sample and not abs(value - exact) <= _SAME * max(abs(exact), sample.scale[column] * _SAME):
                     return False
         return True
@@ -224,12 +229,13 @@ class Reference:
                 computed = rounded(values[place])
                 error = mixed_error(computed, sample.exact[column], sample.scale[column], self.dtype)
                 is_ordinary = inside and self._is_ordinary(sample.exact[column])
-                errors.append(Worst(error, tuple(point.items()), ordinary=error if is_ordinary else 0.0))
+                sides = (0.0, error) if point[self._tensors[0]] >= 0 else (error, 0.0)
+                errors.append(Worst(error, tuple(point.items()), 0.0, error if is_ordinary else 0.0, sides))
         return found
 
     def _is_ordinary(self, exact: mpf) -> bool:
         """Whether a result is well inside the range of the type."""
-        return exact == 0 or abs(mpmath.mag(exact)) < -SMALLEST_EXPONENT[self.dtype] - MANTISSA[self.dtype]
+        return bool(exact == 0 or abs(mpmath.mag(exact)) < -SMALLEST_EXPONENT[self.dtype] - MANTISSA[self.dtype])
 
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
@@ -292,7 +298,9 @@ def _worst(errors: Sequence[Worst]) -> Worst:
     if not errors:
         return Worst(0.0)
     often = sum(entry.error > _OFTEN for entry in errors) / len(errors)
-    return replace(max(errors), often=often, ordinary=max(entry.ordinary for entry in errors))
+    below, above = (max(side) for side in zip(*(entry.sides for entry in errors), strict=True))
+    ordinary = max(entry.ordinary for entry in errors)
+    return replace(max(errors), often=often, ordinary=ordinary, sides=(below, above))
 
 
 def _precision(point: Point) -> int:

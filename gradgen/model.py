@@ -120,8 +120,8 @@ def _add(node: Node, form: Format) -> Callable[[float, float], float]:
 def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
     rounded, number = form.rounded, node.args[0].number
     if number is not None and is_quotient(number):
-        top, bottom = int(number.p), int(number.q)
-        return lambda a, b: rounded(rounded(top * b) / bottom)
+        divisor = int(number.q) / int(number.p)
+        return lambda a, b: rounded(b / divisor)
     return lambda a, b: rounded(a * b)
 
 

@@ -179,7 +179,8 @@ class _Planner:
         second = [node for by_saved in seconds for row in by_saved for node in row]
         if any(s.is_output for s in saved):  # they are functions of the outputs, not of the inputs
             second = []
-        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper())
+        origins = self.origins(derivatives)
+        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins)
         forms = [self.choice.form(value) for value in self.values]
         forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.wide(self.values))
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
@@ -240,6 +241,15 @@ class _Planner:
         rows = [self.own.get(name, row) for name, row in zip(self.differentiable, rows, strict=True)]
         sound = iter(rewrite([node for row in rows for node in row]))
         return [[next(sound) for _ in row] for row in rows]
+
+    def origins(self, derivatives: list[list[Node]]) -> dict[Node, tuple[Node, Node]]:
+        """For each derivative the value it is the derivative of, and the input by which."""
+        return {
+            derivative: (value, self.inputs[name])
+            for name, row in zip(self.differentiable, derivatives, strict=True)
+            for value, derivative in zip(self.values, row, strict=True)
+            if name not in self.own
+        }
 
     def choose_saved(
         self, derivatives: list[list[Node]], outputs: tuple[str, ...]

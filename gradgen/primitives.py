@@ -21,7 +21,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import functions, scaled, special
+from gradgen import erfcx, functions, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -193,14 +193,45 @@ def _pow_exact(x: Any, p: Any) -> Any:
 
 
 def _erfc_exact(x: Any) -> Any:
-    """Where mpmath gives up, by the asymptotic series, A&S 7.1.23; its terms fall until there are x**2 of them."""
-    if not 1000 < x < mpmath.inf:
+    """Where the asymptotic series serves, by that: mpmath takes long, or gives up."""
+    if not _is_far(x):
         return mpmath.erfc(x) if x > -1000 else mpmath.mpf(2)
-    total, term, n = mpmath.mpf(0), mpmath.mpf(1), 0
-    while abs(term) > mpmath.eps:
+    return mpmath.exp(-(x**2)) * _far_erfcx(x)
+
+
+def _erfcx_exact(order: int) -> Callable[[Any], Any]:
+    """exp(x**2) i^n erfc(x) by the recurrence A&S 7.2.5, which loses about n + 1 times twice the digits of x."""
+
+    def exact(x: Any) -> Any:
+        if mpmath.isinf(x):
+            return mpmath.mpf(0) if x > 0 else mpmath.inf
+        if x < -1e4:
+            return mpmath.inf
+        more = 4 * (order + 1) * max(0, mpmath.mag(x)) if x else 0
+        with mpmath.workprec(mpmath.mp.prec + more + 20):
+            before, value = (
+                2 / mpmath.sqrt(mpmath.pi),
+                _far_erfcx(x) if _is_far(x) else mpmath.exp(x**2) * _erfc_exact(x),
+            )
+            for n in range(1, order + 1):
+                before, value = value, (before - 2 * x * value) / (2 * n)
+        return +value
+
+    return exact
+
+
+def _is_far(x: Any) -> bool:
+    """Whether the terms of the asymptotic series, which fall until there are x**2 of them, fall far enough."""
+    return bool(1 < x < mpmath.inf and x**2 > mpmath.mp.prec + 20)
+
+
+def _far_erfcx(x: Any) -> Any:
+    """The asymptotic series, A&S 7.1.23."""
+    total, term, n = mpmath.mpf(0), 1 / (x * mpmath.sqrt(mpmath.pi)), 0
+    while abs(term) > mpmath.eps / x:
         total, n = total + term, n + 1
         term *= -(2 * n - 1) / (2 * x**2)
-    return mpmath.exp(-(x**2)) * total / (x * mpmath.sqrt(mpmath.pi))
+    return total
 
 
 def _dsinc_exact(x: Any) -> Any:
@@ -213,8 +244,8 @@ def _d2sinc_exact(x: Any) -> Any:
 
 def _own(name: str) -> tuple[str, str]:
     """The definitions, for C and for torch, of a function that gradgen brings itself."""
-    parts = (*special.NEEDS.get(name, ()), name)
-    c, torch = special.C | scaled.C, special.TORCH | scaled.TORCH
+    parts = (*(special.NEEDS | erfcx.NEEDS).get(name, ()), name)
+    c, torch = special.C | scaled.C | erfcx.C, special.TORCH | scaled.TORCH | erfcx.TORCH
     return "\n\n\n".join(c[part] for part in parts if part in c), "\n\n\n".join(
         torch[part] for part in parts if part in torch
     )
@@ -406,6 +437,10 @@ _ROWS = [
         growth="vanishes, bounded",
         ulps=2,
     ),
+    # exp(t**2) erfc(t), and times its repeated integrals
+    _row("erfcx", lambda y, x: (-2 * _f("ierfcx", x),), exact=_erfcx_exact(0), growth="explodes", ulps=2.5),
+    _row("ierfcx", lambda y, x: (-4 * _f("i2erfcx", x),), exact=_erfcx_exact(1), growth="explodes", ulps=4),
+    _row("i2erfcx", lambda y, x: (2 * x * y - _f("ierfcx", x),), exact=_erfcx_exact(2), growth="explodes", ulps=5.5),
     _row(
         "erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv, ulps=2.5
     ),

@@ -93,9 +93,9 @@ class Printer:
         if a.number is not None and a.number.is_negative:
             return f"-{self._changed(-node, node, PRODUCT)}", PRODUCT
         if a.number is not None and self._quotient(a.number):
-            numerator, denominator = a.number.p, a.number.q
+            numerator, denominator = self._parts(a.number)
             scaled = b if numerator == 1 else b.graph.const(numerator) * b
-            return f"{self._changed(scaled, node, PRODUCT)} / {self.number(sympy.Integer(denominator))}", PRODUCT
+            return f"{self._changed(scaled, node, PRODUCT)} / {self.number(denominator)}", PRODUCT
         if self._is_reciprocal(b):
             return f"{self.expression(a, PRODUCT)} / {self._denominator(b)}", PRODUCT
         if self._is_reciprocal(a):
@@ -105,6 +105,10 @@ class Printer:
     def _quotient(self, number: Expr) -> bool:
         """Whether a factor is printed as a division."""
         return is_quotient(number)
+
+    def _parts(self, number: Expr) -> tuple[Expr, Expr]:
+        """What is multiplied with and what is divided by, in place of a factor."""
+        return sympy.Integer(number.p), sympy.Integer(number.q)
 
     def _is_reciprocal(self, node: Node) -> bool:
         return node.op == "pow" and node not in self.names and node.args[1].is_number(-1)

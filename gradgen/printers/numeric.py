@@ -45,6 +45,9 @@ class NumericPrinter(Printer):
         # Halves, quarters, ... are exact factors; other quotients are divisions, which round once.
         return super()._quotient(number) and bool(number.q & (number.q - 1))
 
+    def _parts(self, number: Expr) -> tuple[Expr, Expr]:
+        return sympy.S.One, 1 / number  # 2 * x might overflow
+
     def _is_reciprocal(self, node: Node) -> bool:
         return node.op == "pow" and node not in self.names and node.args[1].number in _RECIPROCALS
 
