@@ -102,4 +102,5 @@ class _Extension:
             return self.graph.const(value)
         if value.is_Pow:
             return self._as_node(value.base) ** value.exp
-        return reduce(self.graph.add if value.is_Add else self.graph.mul, map(self._as_node, value.args))
+        result: Node = reduce(self.graph.add if value.is_Add else self.graph.mul, map(self._as_node, value.args))
+        return result

@@ -137,9 +137,8 @@ class Choice:
             if not is_hopeless:
                 self._take_if_better(node, form, column, how)
         if len(self._tensors) == 1 and _rank(self._quality[node]) > (0, 0):
-            below, above = (
-                min(looked_at, key=lambda entry, side=side: _rank_of_side(entry[0], side)) for side in (0, 1)
-            )
+            below = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 0))
+            above = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 1))
             if below[1] is not above[1]:
                 is_above = node.graph.apply("ge", node.graph.input(self._tensors[0]), 0)
                 form = node.graph.where(is_above, above[1], below[1])

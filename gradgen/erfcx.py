@@ -192,7 +192,7 @@ def _positive(order: int) -> str:
     }}"""
 
 
-C["erfcx"] = f"""\
+C["erfcx_double"] = f"""\
 /* exp(t^2) erfc(t), in double. */
 FN double erfcx_double(double z) {{
     const double a = fabs(z), q = a * a;
@@ -200,7 +200,10 @@ FN double erfcx_double(double z) {{
     {_positive(0)}
     return z < 0 ? 2 * exp(q) * (1 + fma(a, a, -q)) - s : s;
 }}
-FN real erfcx(real t) {{ return real(erfcx_double(t)); }}
+"""
+C["erfcx"] = """\
+/* exp(t^2) erfc(t) */
+FN real erfcx(real t) { return real(erfcx_double(t)); }
 """
 C["ierfcx"] = f"""\
 /* exp(t^2) times the integral of erfc beyond t: -1/2 times the derivative of erfcx. */
@@ -221,7 +224,7 @@ FN real i2erfcx(real t) {{
 }}
 """
 
-TORCH["erfcx"] = f'''\
+TORCH["erfcx_double"] = f'''\
 def erfcx_positive(order: int, a: Tensor) -> Tensor:
     """exp(a^2) times a repeated integral of erfc beyond a >= 0, in double."""
     low = {_tuples(_LOW)}[order]
@@ -245,7 +248,8 @@ def erfcx_double(z: Tensor) -> Tensor:
     e = 2 * torch.exp(q.clamp(max=713)) * (1 + product_error(a, a, q).nan_to_num(0))
     return torch.where(z < 0, torch.where(z < -26.7, torch.inf, e - erfcx_positive(0, a)), erfcx_positive(0, a))
 
-
+'''
+TORCH["erfcx"] = '''\
 def erfcx(t: Tensor) -> Tensor:
     """exp(t^2) erfc(t)"""
     return erfcx_double(t.double()).to(t.dtype)
@@ -264,5 +268,4 @@ def i2erfcx(t: Tensor) -> Tensor:
     below = ((1 + 2 * z * z) * erfcx_double(z.clamp(max=0)) - 1.1283791670955126 * z) / 4
     return torch.where(z < 0, below, erfcx_positive(2, z.clamp(min=0))).to(t.dtype)
 '''
-NEEDS["erfcx"] = ("product_error",)
-NEEDS["ierfcx"] = NEEDS["i2erfcx"] = ("product_error", "erfcx")
+NEEDS["erfcx"] = NEEDS["ierfcx"] = NEEDS["i2erfcx"] = ("product_error", "erfcx_double")

@@ -13,15 +13,17 @@ the kernel's prelude. A row whose function torch lacks, or computes with too lar
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, functions, scaled, special
+from gradgen import erfcx, error_free, functions, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -242,12 +244,18 @@ def _d2sinc_exact(x: Any) -> Any:
     return -mpmath.mpf(1) / 3 if x == 0 else -mpmath.sin(x) / x - 2 * _dsinc_exact(x) / x
 
 
+_MODULES = (special, error_free, scaled, erfcx)
+_C, _TORCH, _NEEDS = (
+    reduce(operator.or_, dicts)
+    for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
+)
+
+
 def _own(name: str) -> tuple[str, str]:
     """The definitions, for C and for torch, of a function that gradgen brings itself."""
-    parts = (*(special.NEEDS | erfcx.NEEDS).get(name, ()), name)
-    c, torch = special.C | scaled.C | erfcx.C, special.TORCH | scaled.TORCH | erfcx.TORCH
-    return "\n\n\n".join(c[part] for part in parts if part in c), "\n\n\n".join(
-        torch[part] for part in parts if part in torch
+    parts = (*_NEEDS.get(name, ()), name)
+    return "\n\n\n".join(_C[part] for part in parts if part in _C), "\n\n\n".join(
+        _TORCH[part] for part in parts if part in _TORCH
     )
 
 

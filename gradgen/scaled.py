@@ -10,6 +10,7 @@ from __future__ import annotations
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
+NEEDS: dict[str, tuple[str, ...]] = {"mul_erfc": ("sum_error", "product_error", "rest")}
 
 C["mul_exp"] = """\
 /* r * exp(t), 0 where exp(t) is. */
@@ -87,7 +88,9 @@ C["mul_erfc"] = f"""\
 /* r * erfc(t), 0 where erfc(t) is; in the tail by its asymptotic series (A&S 7.1.23). */
 FN real mul_erfc(real r, real t) {{
     if (t < (sizeof(real) == 4 ? 8 : 20)) return r * erfc(t);
-    const real e = exp(real(44.3614195558365) - t * t);  /* 64 log(2) */
+    const real q = t * t, c = 44.3614195558365, d = c - q;  /* 64 log(2) */
+    const real d_error = sum_error(c, -q, d) - product_error(t, t, q) + rest(-1.219e-07, 1.4842e-15);
+    const real e = exp(d) * (d_error - d_error == 0 ? 1 + d_error : real(1));
     const real w = 1 / (2 * t * t);
     const real series = {_SERIES};
     const real product = e == 0 ? e : r * e * series / (t * real(1.772453850905516));  /* sqrt(pi) */
@@ -99,7 +102,11 @@ def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
     """r * erfc(t), 0 where erfc(t) is; in the tail by its asymptotic series (A&S 7.1.23)."""
     threshold = 20 if t.dtype is torch.float64 else 8
     far = torch.clamp(t, min=threshold)
-    e = torch.exp(44.3614195558365 - far * far)
+    q = far * far
+    c = torch.full_like(q, 44.3614195558365)
+    d = c - q
+    d_error = sum_error(c, -q, d) - product_error(far, far, q) + rest(t, -1.219e-07, 1.4842e-15)
+    e = torch.exp(d) * (1 + d_error.nan_to_num(0))
     w = 1 / (2 * far * far)
     series = {_SERIES}
     product = torch.where(e == 0, e, r * e * series / (far * math.sqrt(math.pi)))

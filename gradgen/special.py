@@ -44,69 +44,6 @@ def unit(a: Tensor, h: Tensor) -> Tensor:
     return torch.where(h == 0, h, torch.where(a.isinf() & h.isinf(), torch.sgn(a), a / h))
 '''
 
-# Compensated arithmetic
-
-C["sum_error"] = """\
-/* What `sum`, computed as a + b, lacks (Knuth, The Art of Computer Programming 2, section 4.2.2). */
-FN real sum_error(real a, real b, real sum) {
-    real part = sum - a;
-    return (a - (sum - part)) + (b - part);
-}
-"""
-TORCH["sum_error"] = '''\
-def sum_error(a: Tensor, b: Tensor, sum: Tensor) -> Tensor:
-    """What `sum`, computed as a + b, lacks (Knuth, The Art of Computer Programming 2, section 4.2.2)."""
-    part = sum - a
-    return (a - (sum - part)) + (b - part)
-'''
-
-C["product_error"] = """\
-/* What `product`, computed as a * b, lacks. */
-FN real product_error(real a, real b, real product) { return fma(a, b, -product); }
-"""
-TORCH["product_error"] = '''\
-def product_error(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
-    """What `product`, computed as a * b, lacks (Dekker, A Floating-Point Technique, 1971)."""
-    if product.dtype is not torch.float64:
-        return (a.double() * b.double() - product.double()).to(product.dtype)
-    # Two factors of 27 and 26 bits each, whose products are exact.
-    a_high = 134217729.0 * a - (134217729.0 * a - a)
-    b_high = 134217729.0 * b - (134217729.0 * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-'''
-
-C["quotient_error"] = """\
-/* What `quotient`, computed as a / b, lacks. */
-FN real quotient_error(real a, real b, real quotient) { return fma(-quotient, b, a) / b; }
-"""
-TORCH["quotient_error"] = '''\
-def quotient_error(a: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
-    """What `quotient`, computed as a / b, lacks."""
-    return -product_error(quotient, b, a) / b
-'''
-NEEDS["quotient_error"] = ("product_error",)
-
-C["corrected"] = """\
-/* A value and what it lacks, where that is a number, and not far below what is stored. */
-FN real corrected(real value, real error) { return GG_WIDE || error - error != 0 ? value : value + error; }
-"""
-TORCH["corrected"] = '''\
-def corrected(value: Tensor, error: Tensor) -> Tensor:
-    """A value and what it lacks, where that is a number; in exact arithmetic 0, so that autograd need not look."""
-    return torch.where(error.isfinite(), value + error.detach(), value)
-'''
-
-C["rest"] = """\
-/* What a constant lacks: as a float, and as a double. */
-FN real rest(double narrow, double wide) { return sizeof(real) == 4 ? narrow : wide; }
-"""
-TORCH["rest"] = '''\
-def rest(x: Tensor, narrow: float, wide: float) -> float:
-    """What a constant lacks of its exact value in the type of x: in float32, and in float64."""
-    return wide if x.dtype is torch.float64 else narrow
-'''
-
 C["maximum"] = """\
 /* The larger of the two, NaN where either is. */
 FN real maximum(real a, real b) { return a > b || a != a ? a : b; }

@@ -18,9 +18,10 @@ import pytest
 import torch
 from mpmath import inf, mpf, nan
 
-from gradgen.special import NEEDS, TORCH
-from gradgen.special import C as C_TEXTS
+from gradgen import erfcx, error_free, special
 
+C_TEXTS, TORCH, NEEDS = special.C | erfcx.C, special.TORCH | erfcx.TORCH, special.NEEDS | erfcx.NEEDS
+HELPERS = {part for parts in NEEDS.values() for part in parts}
 BAR = 4.0
 POINTS = 20  # per stratum and function
 
@@ -138,6 +139,19 @@ def _polygamma_of(n: int) -> Callable[[Any], Exact]:
     return exact
 
 
+def _erfcx(order: int) -> Callable[[Any], Exact]:
+    """exp(t**2) i^n erfc(t) by the recurrence A&S 7.2.5; its derivative is -2(n + 1) times the next."""
+
+    def exact(t: Any) -> Exact:
+        with mpmath.workdps(80):
+            found = [2 / mpmath.sqrt(mpmath.pi), mpmath.exp(t**2) * mpmath.erfc(t)]
+            for n in range(1, order + 2):
+                found.append((found[-2] - 2 * t * found[-1]) / (2 * n))
+            return found[order + 1], abs(2 * (order + 1) * t * found[order + 2])
+
+    return exact
+
+
 def _erfinv(y: Any) -> Exact:
     if abs(y) >= 1:
         return (nan if abs(y) > 1 else inf * y), 0
@@ -245,6 +259,10 @@ CASES: dict[str, Case] = {
     "loggamma": Case(_loggamma, _GAMMA, _ROOTS),
     "digamma": Case(_polygamma_of(0), _GAMMA[:4], _ROOTS),
     **{f"polygamma_{n}": Case(_polygamma_of(n), _GAMMA[:4], (-1, -2, -0.5), order=n) for n in (1, 2, 3, 8)},
+    **{
+        name: Case(_erfcx(order), ((0, 2), (-27, 30), (0, 1000)), domain=(-26.6, 1e8))
+        for order, name in enumerate(("erfcx", "ierfcx", "i2erfcx"))
+    },
     "erfinv": Case(_erfinv, ((-1, 1), (0.9, 1)), (0.5, 1, -1, 0.998), domain=(-1, 1)),
     **{
         f"bessel_i_{n}": Case(
@@ -329,9 +347,8 @@ def c_source(type_name: str, prelude: str = PRELUDE, loops: bool = True) -> str:
             if part in C_TEXTS:
                 texts[C_TEXTS[part]] = None
     lines = [prelude.format(type=type_name), *texts]
-    helpers = {part for parts in NEEDS.values() for part in parts}
     for name, text in C_TEXTS.items():
-        if name in helpers:
+        if name in HELPERS:
             continue
         spelled = C_NAMES.get(name, name)
         signature = text[text.rindex(f"real {spelled}(") :].split("{")[0]
@@ -398,7 +415,7 @@ def test_c_meets_the_bar(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL
 def torch_functions() -> dict[str, Any]:
     """The functions that the texts define."""
     namespace: dict[str, Any] = {"torch": torch, "math": math, "Tensor": torch.Tensor}
-    for text in TORCH.values():
+    for text in (error_free.TORCH | TORCH).values():
         exec(text, namespace)
     return namespace
 
@@ -436,6 +453,9 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
     "loggamma": (math.inf, math.inf, None, math.inf),
     "digamma": (math.inf, -math.inf, None, math.inf),
     "polygamma": (math.inf, math.inf, None, 0.0),
+    "erfcx": (1.0, 1.0, math.inf, 0.0),
+    "ierfcx": (1 / math.sqrt(math.pi), 1 / math.sqrt(math.pi), math.inf, 0.0),
+    "i2erfcx": (0.25, 0.25, math.inf, 0.0),
     "erfinv": (-0.0, 0.0, math.nan, math.nan),
     "bessel_i": (-0.0, 0.0, -math.inf, math.inf),
     "bessel_j": (-0.0, 0.0, 0.0, 0.0),
@@ -516,7 +536,7 @@ def test_selection(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> 
         np.testing.assert_array_equal(compute(a) if name == "sgn" else compute(a, b), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in TORCH if name != "bessel_jy"])
+@pytest.mark.parametrize("name", [name for name in TORCH if name not in HELPERS])
 def test_torch_texts_keep_shape_type_and_transforms(name: str) -> None:
     function = torch_functions()[name]
     arity = 2 if name in (*SELECTION, "logaddexp") and name != "sgn" else 1
