@@ -101,6 +101,7 @@ class _Extension:
         if value.is_number:
             return self.graph.const(value)
         if value.is_Pow:
-            return self._as_node(value.base) ** value.exp
+            power: Node = self._as_node(value.base) ** value.exp
+            return power
         result: Node = reduce(self.graph.add if value.is_Add else self.graph.mul, map(self._as_node, value.args))
         return result

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
+from sympy import Expr
 
 from gradgen import algebraic, points, rational, series
 from gradgen.compensate import compensated, marked
@@ -136,6 +137,8 @@ class Choice:
             looked_at.append((far, form, how))
             if not is_hopeless:
                 self._take_if_better(node, form, column, how)
+        for form, how in _distributed(self._forms[node]):
+            self._take_if_better(node, form, column, "; ".join([*self.notes[node], how]))
         if len(self._tensors) == 1 and _rank(self._quality[node]) > (0, 0):
             below = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 0))
             above = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 1))
@@ -334,6 +337,23 @@ class Choice:
 def _finished(forms: Sequence[Node]) -> list[Node]:
     """The forms as they are printed."""
     return compensated(limits(forms))
+
+
+def _distributed(node: Node) -> Iterator[tuple[Node, str]]:
+    """(u + v)/2 as u/2 + v/2: the sum might overflow."""
+    number, rest = coefficient(node)
+    if rest is not None and rest.op in ("add", "where") and abs(number) < 1:
+        yield _times_each(number, rest), "with its factor in each term"
+
+
+def _times_each(number: Expr, node: Node) -> Node:
+    """A number times each term of each branch."""
+    if node.op == "where":
+        condition, p, q = node.args
+        return node.graph.where(condition, _times_each(number, p), _times_each(number, q))
+    if node.op == "add":
+        return node.graph.add(_times_each(number, node.args[0]), _times_each(number, node.args[1]))
+    return node.graph.mul(node.graph.const(number), node)
 
 
 def _by_sign(node: Node) -> Node | None:

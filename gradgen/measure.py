@@ -111,7 +111,8 @@ class Reference:
             at = [{**point, **hyper} for point in points.of_several(tensors, dtype, magnitude)]
         most = max(_FEWEST, _BUDGET // len(self._order))
         self._points = at[:: -(-len(at) // most)]
-        self._is_thin = len(self._points) < len(at)
+        self._base = len(self._points)
+        self._is_thin = self._base < len(at)
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
@@ -169,9 +170,12 @@ class Reference:
             near: whether to look more closely near the points at which the error is large, which from then on are
                 looked at always.
         """
-        found = self._errors(roots, columns, wide, self._points)
+        base = self._errors(roots, columns, wide, self._points[: self._base])
+        added = self._errors(roots, columns, wide, self._points[self._base :])
+        found = [a + b for a, b in zip(base, added, strict=True)]
+        often = [_often(errors) for errors in base]  # where peaks were looked at more closely does not count
         if self._is_thin or not near:
-            return [_worst(errors) for errors in found]
+            return [replace(_worst(errors), often=share) for errors, share in zip(found, often, strict=True)]
         peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
         tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
         closer = [point for at in tops for point in self._neighbours(dict(at), _NEIGHBOURS)]
@@ -180,7 +184,7 @@ class Reference:
         if self.dtype == "float32" and not wide:
             close = self._close_errors(roots, columns, [dict(at) for at in tops])
             more = [a + b for a, b in zip(more, close, strict=True)]
-        return [_worst(a + b) for a, b in zip(found, more, strict=True)]
+        return [replace(_worst(a + b), often=share) for a, b, share in zip(found, more, often, strict=True)]
 
     def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[list[Worst]]:
         """Errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
@@ -250,7 +254,8 @@ class Reference:
         for k in range(count):
             reach = 0.15 if k % 2 else 0.01
             moved = {name: rounded(point[name] * (1 + randoms.uniform(-reach, reach))) for name in self._tensors}
-            yield {**point, **moved}
+            if all(map(math.isfinite, moved.values())):
+                yield {**point, **moved}
 
     def _exact(self, point: Point) -> tuple[mpf, ...] | None:
         """The values on which two precisions agree; None where none do, or where one is not real.
@@ -294,13 +299,16 @@ def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tu
     return tuple(values[root] for root in roots)
 
 
+def _often(errors: Sequence[Worst]) -> float:
+    return sum(entry.error > _OFTEN for entry in errors) / max(len(errors), 1)
+
+
 def _worst(errors: Sequence[Worst]) -> Worst:
     if not errors:
         return Worst(0.0)
-    often = sum(entry.error > _OFTEN for entry in errors) / len(errors)
     below, above = (max(side) for side in zip(*(entry.sides for entry in errors), strict=True))
     ordinary = max(entry.ordinary for entry in errors)
-    return replace(max(errors), often=often, ordinary=ordinary, sides=(below, above))
+    return replace(max(errors), ordinary=ordinary, sides=(below, above))
 
 
 def _precision(point: Point) -> int:

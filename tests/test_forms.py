@@ -11,8 +11,8 @@ import pytest
 import sympy
 from mpmath import mpf
 
-from gradgen import rational, series
-from gradgen.choose import BAR, Choice
+from gradgen import algebraic, rational, series
+from gradgen.choose import BAR, Choice, _by_sign
 from gradgen.differentiate import gradient
 from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, topological
@@ -159,6 +159,56 @@ def test_common_factors_leave_a_sum_that_cancels() -> None:
     assert form is not node
     agree(node, form)
     assert repr(form) == "mul(-3, mul(exp(mul(-1, x)), x))"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1/sqrt(1 + k*x**2) - k*x**2/sqrt(1 + k*x**2)**3", "pow(pow(S, 1/2), -3)"),
+        ("hypot(1, x) - x**2/hypot(1, x)", "pow(hypot(1, x), -1)"),
+    ],
+)
+def test_what_cancels_by_the_square_of_a_root_does_so_exactly(text: str, expected: str) -> None:
+    node = parsed(text)
+    (form, _), *_ = algebraic.forms(node)
+    agree(node, form)
+    assert repr(form).replace("add(1, mul(k, pow(x, 2)))", "S") == expected
+
+
+def test_forms_by_the_sign_of_what_has_an_absolute_value() -> None:
+    node = parsed("(x + 1 + abs(x))/(1 + abs(x))")
+    form = _by_sign(node)
+    assert form is not None
+    assert "abs" not in repr(form)
+    agree(node, form)
+    assert _by_sign(parsed("abs(x) + abs(y)")) is None
+
+
+def test_each_side_of_zero_has_the_form_that_is_good_there() -> None:
+    """exp(-x**2)/erfc(x) is 0/0 where x >> 0, and 1/erfcx(x) where x << 0 a quotient with infinity."""
+    node = parsed("exp(-x**2)/erfc(x)")
+    choice = Choice([node], [], ["x"], {})
+    form = choice.form(node)
+    assert {below.op for below in topological([form])} >= {"ge", "where", "erfc", "erfcx"}
+    assert choice.quality(node).double.error <= BAR
+
+
+def test_a_derivative_is_taken_from_the_form_of_its_value() -> None:
+    value = parsed("exp(-x**2)/erfc(x)")
+    (slope,) = rewrite(gradient(value, [value.graph.input("x")]))
+    choice = Choice([value, slope], [], ["x"], {}, {slope: (value, value.graph.input("x"))})
+    assert "ierfcx" in repr(choice.form(slope))
+    assert choice.quality(slope).double.ordinary <= 2 * BAR
+    assert "ierfcx" not in repr(Choice([value, slope], [], ["x"], {}).form(slope))
+
+
+def test_a_form_must_not_be_nan_where_the_node_has_a_limit() -> None:
+    node = parsed("x")
+    choice = Choice([node], [], ["x"], {})
+    assert choice._keeps_limits(node, node)
+    x = node.graph.input("x")
+    assert not choice._keeps_limits(node, x**2 / x)  # infinity over infinity
+    assert not choice._keeps_limits(node, x + (x - 1) - (x - 1))
 
 
 # Chosen by measurement

@@ -1,0 +1,137 @@
+"""Compensated arithmetic: the error that goes with each operation is the one it makes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from contextlib import nullcontext
+from pathlib import Path
+
+import mpmath
+import pytest
+import sympy
+import torch
+from building import build
+from mpmath import mpf
+
+from gradgen.compensate import Compensation, marked
+from gradgen.evaluate import evaluated
+from gradgen.graph import Graph, Node, topological
+from gradgen.limits import limits
+from gradgen.model import FORMATS, Program
+from gradgen.primitives import PRIMITIVES
+
+EXPRESSIONS = [
+    "x + y", "x - y", "x*y", "x/y", "3*x", "x/3", "2*x/7", "pi*x", "x + pi", "x*y*(x + y)", "(x + y)/(x - y)",
+    *(f"(x + y)**{power}" for power in (2, 3, 4, -1, -2, -3, -4)),
+    "sqrt(x*x + y)", "1/sqrt(x*x + y)", "abs(x*y)", "x*y + where(gt(x, 1), x*y, x + y)",
+    "maximum(x*y, 1)", "unit(x*y, x + y)", "damp(x, x*y)",
+]  # fmt: skip
+THROUGH_FUNCTIONS = ["exp({})", "sin({})", "log({})", "erfc({})"]
+PRODUCTS = ["x*exp(-x)", "x*y*exp(-x*y)", "x*sigmoid(-x*y)", "x*sech(x*y)", "(x + y)*logistic_density(x*y)"]
+
+
+def parsed(text: str) -> Node:
+    graph = Graph()
+    names = {name: graph.input(name) for name in ("x", "y")}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
+    names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": graph.const(sympy.pi)}
+    return graph.node(eval(text, {}, names))
+
+
+def exact(root: Node, point: dict[str, float]) -> mpf:
+    values: dict[Node, mpf] = {}
+    for node in topological([root]):
+        values[node] = evaluated(node, [values[arg] for arg in node.args], {k: mpf(v) for k, v in point.items()})
+    return values[root]
+
+
+def points() -> list[dict[str, float]]:
+    randoms = random.Random(0)
+    return [{"x": randoms.uniform(0.5, 3), "y": randoms.uniform(0.5, 3)} for _ in range(40)]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_value_and_error_have_twice_the_digits(text: str) -> None:
+    root = parsed(text)
+    (whole,) = Compensation([marked(root)]).roots
+    assert whole.op == "corrected" or text == "abs(x)"
+    value, error = whole.args
+    order = topological([whole])
+    program = Program(order, FORMATS["float64"])
+    plain = 0.0
+    with mpmath.workdps(80):
+        for point in points():
+            values = dict(zip(order, program(point, 0), strict=True))
+            right = exact(root, point)
+            plain = max(plain, float(abs(mpf(values[value]) - right) / abs(right)))
+            both = mpf(values[value]) + mpf(values[error])
+            assert abs(both - right) <= mpf(2) ** -96 * max(abs(right), 1), point
+    assert plain > 2**-56  # there was something to correct
+
+
+@pytest.mark.parametrize("text", [f.format("x*y/3") for f in THROUGH_FUNCTIONS] + PRODUCTS)
+def test_what_is_left_is_the_error_of_the_functions(text: str) -> None:
+    """The rounding of their arguments is made up for."""
+    root = parsed(text)
+    (whole,) = Compensation(limits([marked(root)])).roots
+    order = topological([whole])
+    program = Program(order, FORMATS["float32"])
+    value = whole.args[0]
+    worst_plain = worst = 0.0
+    with mpmath.workdps(60):
+        for turn, point in enumerate(points()):
+            point = {name: FORMATS["float32"].rounded(x) for name, x in point.items()}
+            values = dict(zip(order, program(point, turn), strict=True))
+            right = exact(root, point)
+            unit = abs(right) * mpf(2) ** -24
+            worst_plain = max(worst_plain, float(abs(values[value] - right) / unit))
+            worst = max(worst, float(abs(values[whole] - right) / unit))
+    functions = sum(PRIMITIVES[node.op].ulps for node in topological([root]) if node.op in _FUNCTIONS)
+    assert worst <= 2 * functions + 1.5
+    assert worst < worst_plain
+
+
+_FUNCTIONS = frozenset({"exp", "sin", "log", "sigmoid", "erfc", "sech", "logistic_density"})
+
+
+def test_an_error_that_is_no_number_is_left_out() -> None:
+    root = parsed("x*y + x")
+    (whole,) = Compensation([marked(root)]).roots
+    program = Program(topological([whole]), FORMATS["float64"])
+    assert program({"x": 1e200, "y": 1e200}, 0)[-1] == math.inf
+    assert program({"x": math.inf, "y": 2.0}, 0)[-1] == math.inf
+    assert math.isnan(program({"x": math.nan, "y": 2.0}, 0)[-1])
+
+
+def test_what_is_not_marked_stays_as_it_is() -> None:
+    root = parsed("x*y + x")
+    assert Compensation([root]).roots == [root]
+
+
+CANCELS = """
+from gradgen import Tensor, op
+
+@op
+def f(x: Tensor, y: Tensor):
+    return x**3 - 3*x**2*y + 3*x*y**2 - y**3 + x
+"""
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_generated_texts(tmp_path: Path, path: str, dtype: torch.dtype) -> None:
+    """The error-free transformations as C and torch compute them, in a kernel with sums, products and constants."""
+    module, _ = build(CANCELS, tmp_path)
+    text = Path(module.__file__).read_text()
+    assert "in compensated arithmetic" in text
+    generator = torch.Generator().manual_seed(0)
+    y = torch.rand(500, generator=generator, dtype=torch.float64).to(dtype) + 1
+    x = (y * (1 + 1e-3 * torch.rand(500, generator=generator, dtype=torch.float64).to(dtype))).to(dtype)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        found = module.f(x, y)
+    for a, b, result in zip(x.tolist(), y.tolist(), found.tolist(), strict=True):
+        with mpmath.workdps(60):
+            right = (mpf(a) - mpf(b)) ** 3 + a
+            assert abs(result - right) <= 1.01 * abs(right) * mpf(2) ** -(24 if dtype is torch.float32 else 53)
