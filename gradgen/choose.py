@@ -87,7 +87,7 @@ class Choice:
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
-        self._infinite = [{**point, **hyper} for point in points.infinite(tensors)]
+        self._extremes = [{**point, **hyper} for point in points.extreme(tensors)]
         centres = self._centres(every)
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
@@ -165,11 +165,11 @@ class Choice:
         return quality
 
     def _keeps_limits(self, node: Node, form: Node) -> bool:
-        """Whether a form is a number, or infinite, wherever the node itself is, at infinite inputs."""
+        """Whether a form is a number, or infinite, wherever the node itself is, at infinite and vanishing inputs."""
         sound, other = _finished([node, form])
         order = topological([sound, other])
         program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
-        for point in self._infinite:
+        for point in self._extremes:
             values = program(point, 0)
             if values[k] != values[k] and values[i] == values[i]:
                 return False
@@ -408,7 +408,7 @@ def _steps(worst: Worst) -> int:
     ordinary = _powers(min(worst.ordinary, _LOST))
     if worst.error <= _LOST:
         return _powers(worst.error) + ordinary
-    return _powers(_LOST) + math.ceil(20 * worst.often) + ordinary
+    return _powers(_LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
 
 
 def _powers(error: float) -> int:

@@ -105,11 +105,11 @@ def _crossing(
     return low
 
 
-def infinite(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
-    """Infinite inputs: one of them, and the first two."""
+def extreme(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Infinite and vanishing inputs: one of them; and the first two infinite."""
     ordinary = {name: 0.75 + k / 2 for k, name in enumerate(tensors)}
     for name in tensors:
-        for value in (math.inf, -math.inf):
+        for value in (math.inf, -math.inf, 0.0, 1e-40, -1e-40, 1e-310):
             yield {**ordinary, name: value}
     if len(tensors) > 1:
         for signs in itertools.product((1, -1), repeat=2):
