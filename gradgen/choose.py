@@ -285,7 +285,8 @@ class Choice:
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
-        if self._quality[node].double.error <= BAR or len(topological([node])) > _MOST_COMPENSATED:
+        most = BAR if column < self._reported else _SINGULAR
+        if self._quality[node].double.error <= most or len(topological([node])) > _MOST_COMPENSATED:
             return
         forms = [(self._forms[node], self.notes[node])]
         if column < self._reported:

@@ -171,7 +171,7 @@ class Explanation:
             yield formula.doc.split("\n\n")[0], ""
         yield from _section("Formula, as written", self.written.splitlines())
         yield from _listed("Rewrites of the value", self.value)
-        yield from _section("Forward", _plain(_kernel_block(self.operation.forward)))
+        yield from _section("Forward", _plain(_kernel_block(self.operation.forward.readable)))
         for name, text in self.derivatives_written.items():
             yield from _section(f"Derivative of your own, by {name}", text.splitlines())
         if self.operation.backward is None:
@@ -179,11 +179,11 @@ class Explanation:
         else:
             yield from _listed("Rewrites that the derivatives bring", self.derivative)
             yield from _section("Derivatives", _plain(self.derivatives()))
-            yield from _section("Backward", _plain(_kernel_block(self.operation.backward)))
+            yield from _section("Backward", _plain(_kernel_block(self.operation.backward.readable)))
             yield from _section("Saved for backward, bytes per element", self._saved())
         if second and self.operation.double_backward is not None:
             yield from _listed("Rewrites that the double backward brings", self.second)
-            yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward)))
+            yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward.readable)))
         elif second:
             yield from _section("Double backward", ["none: every second derivative is zero"])
         yield from _section("Forms that were chosen, and modelled worst errors in ULP", self._accuracy())
@@ -234,7 +234,7 @@ class Explanation:
         if self.operation.backward is not None:
             parts.append(_displayed(self.derivatives(), heads))
         if second and self.operation.double_backward is not None:
-            parts += ["% double backward", _displayed(_kernel_block(self.operation.double_backward), {})]
+            parts += ["% double backward", _displayed(_kernel_block(self.operation.double_backward.readable), {})]
         return "\n".join(parts)
 
 

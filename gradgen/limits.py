@@ -31,6 +31,7 @@ class _Fact:
         explodes: it grows exponentially on some side.
         grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
+        pole: it grows as a power near 0.
         finite: it has no pole at a finite input but 0, where what vanishes for large inputs does not.
     """
 
@@ -40,6 +41,7 @@ class _Fact:
     rapid: bool = False
     explodes: bool = False
     grows: bool = False
+    pole: bool = False
     powerlike: bool = True
     finite: bool = True
 
@@ -81,6 +83,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         rapid=_rapid(node, args, growth),
         explodes=explodes,
         grows=powerlike and finite and _grows(node, args),
+        pole=powerlike and finite and _has_pole_at_zero(node, args),
         finite=finite,
         powerlike=powerlike and (node.op != "pow" or node.args[1].number is not None),
     )
@@ -125,7 +128,7 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
     if node.op == "damp" or node.op.startswith("mul_"):
         return True
-    grows = bool(args) and (args[0].grows or args[0].explodes)
+    grows = bool(args) and (args[0].grows or args[0].pole or args[0].explodes)
     return ("vanishes" in growth and grows) or ("keeps zero" in growth and args[0].vanishes)
 
 
@@ -150,6 +153,13 @@ def _grows(node: Node, args: list[_Fact]) -> bool:
         return exponent is not None and bool(exponent.is_positive) and args[0].grows
     growing = ("add", "mul", "where", "hypot", "maximum", "minimum", "abs", "modulus", "softplus")
     return node.op in growing and any(arg.grows for arg in args)
+
+
+def _has_pole_at_zero(node: Node, args: list[_Fact]) -> bool:
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is not None and bool(exponent.is_negative) and _is_zero_at_zero_alone(node.args[0])
+    return node.op in ("add", "mul", "where", "abs", "modulus") and any(arg.pole for arg in args)
 
 
 def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
@@ -227,7 +237,7 @@ def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> lis
     beside = {other: facts(other[0] ** other[1]) for other in found}
     if fact.explodes and not fact.rapid:  # only what vanishes as the exponential of an exponential wins against that
         return [other for other in found if beside[other].rapid and fact.tensors <= beside[other].tensors]
-    if not fact.grows or fact.vanishes:
+    if not (fact.grows or fact.pole) or fact.vanishes:
         return []
     related = [other for other in found if beside[other].tensors & fact.tensors]
     vanishing = [other for other in related if beside[other].vanishes]

@@ -408,6 +408,7 @@ def _weighted(derivative: Node, weights: list[Node]) -> Node:
 
 # Which intermediate results get names
 
+_LINE = 84  # characters of a statement that is better two
 _WIDEST = 64  # characters of one statement, roughly; with indentation and the assignment about a line
 
 
@@ -443,6 +444,12 @@ def _statements(
             chosen += long
             width |= dict.fromkeys(long, _NAME)
             width[node] = _width(node, [width[arg] for arg in node.args], names)
+        if width[node] >= _LINE:
+            widest = max(node.args, key=width.__getitem__)
+            if width[widest] > _NAME and widest.op not in CONDITIONS and widest not in chosen:
+                chosen.append(widest)
+                width[widest] = _NAME
+                width[node] = _width(node, [width[arg] for arg in node.args], names)
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
             width[node] = _NAME
