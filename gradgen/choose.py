@@ -32,6 +32,7 @@ _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _HUGE = 1e300
+_TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _LOST = 1000.0  # errors beyond this are alike
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
@@ -165,15 +166,13 @@ class Choice:
         return quality
 
     def _keeps_limits(self, node: Node, form: Node) -> bool:
-        """Whether a form is a number, or infinite, wherever the node itself is, at infinite and vanishing inputs."""
+        """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself."""
         sound, other = _finished([node, form])
         order = topological([sound, other])
         program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
-        for point in self._extremes:
-            values = program(point, 0)
-            if values[k] != values[k] and values[i] == values[i]:
-                return False
-        return True
+        values = [program(point, 0) for point in self._extremes]
+        lost = sum(_is_lost(entry[k], entry[i]) for entry in values)
+        return lost <= sum(_is_lost(entry[i], entry[k]) for entry in values)
 
     def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
@@ -184,6 +183,9 @@ class Choice:
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
+        taken_out = factored(node)
+        if taken_out is not node:
+            yield taken_out, "with common factors of sums before them"
         yield from self._derived(node)
         yield from algebraic.forms(node)
         split = _by_sign(node)
@@ -191,11 +193,7 @@ class Choice:
             yield split, "by the sign of what has an absolute value"
             for form, more in rational.forms(split, powers):
                 yield form, f"by the sign of what has an absolute value, {more}"
-        for start, how in ((node, ""), (factored(node), "with common factors of sums before them")):
-            if how and start is node:
-                continue
-            if how:
-                yield start, how
+        for start, how in {taken_out: "with common factors of sums before them", node: ""}.items():
             for form, rule in tried(start):
                 by = f"by {rule.pattern} = {rule.replacement}"
                 yield form, f"{how}, {by}" if how else by
@@ -370,6 +368,15 @@ def _by_sign(node: Node) -> Node | None:
     below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
     p, q = rewrite([*above, *below])
     return node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+
+
+def _is_lost(value: float, other: float) -> bool:
+    """Whether a value is NaN, infinite or 0 where another way to compute it gives an ordinary number."""
+    if math.isnan(value):
+        return not math.isnan(other)
+    if math.isinf(value):
+        return math.isfinite(other)
+    return value == 0 and _TINY < abs(other) < math.inf
 
 
 _Comparison = Callable[[Quality, float, Quality, float], bool]

@@ -106,7 +106,7 @@ def _crossing(
 
 
 def extreme(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
-    """Infinite and vanishing inputs: one of them; and the first two infinite."""
+    """Infinite, vanishing and extreme inputs: one of them; the first two infinite; all of one magnitude."""
     ordinary = {name: 0.75 + k / 2 for k, name in enumerate(tensors)}
     for name in tensors:
         for value in (math.inf, -math.inf, 0.0, 1e-40, -1e-40, 1e-310):
@@ -114,6 +114,8 @@ def extreme(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
     if len(tensors) > 1:
         for signs in itertools.product((1, -1), repeat=2):
             yield {**ordinary, **{name: sign * math.inf for name, sign in zip(tensors, signs, strict=False)}}
+    for size, sign in itertools.product((1e110, 1e160, 1e300, 1e-110, 1e-160, 1e-300), (1, -1)):
+        yield {name: sign * size * x for name, x in ordinary.items()}
 
 
 _ORDINARY = 44  # numbers of ordinary size

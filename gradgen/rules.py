@@ -87,6 +87,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
+    Rule("log(exp(u) - exp(v))", "u + log(-expm1(v - u))", _OVERFLOW),
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
     Rule("log(u**a)", "a*log(abs(u))", "the power overflows long before its logarithm", _is_even),
     Rule("log(u**a)", "a*log(u)", "the power overflows long before its logarithm", _is_odd),
@@ -108,12 +109,18 @@ RULES: tuple[Rule, ...] = (
     Rule("pi - atan2(1, u)", "atan2(1, -u)", "for u << 0 only the difference is left"),
     Rule("pi/2 - atan(u)", "atan2(1, u)", "for u >> 0 only the difference is left"),
     Rule("asin(tanh(u))", "2*atan(tanh(u/2))", "tanh nears 1, where asin loses half of its digits"),
+    Rule("acos(tanh(u))", "2*atan(exp(-u))", "tanh nears 1, where acos loses half of its digits"),
     Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
     Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
     Rule("u/hypot(u, v)", "unit(u, hypot(u, v))", "the direction of a vector has a limit at infinity and none at 0"),
+    Rule(
+        "(1 - unit(u, hypot(u, v)))*(1 + unit(u, hypot(u, v)))",
+        "unit(v, hypot(u, v))**2",
+        "where v is small, a component of the direction nears 1",
+    ),
     Rule(
         "sqrt(a + b*u**2)",
         "sqrt(a)*hypot(1, sqrt(b/a)*u)",
@@ -176,6 +183,24 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("log1p(u) - log1p(-u)", "2*atanh(u)", "one function of both signs", tried=True),
     Rule("u**-2*v**-1", "u**-1*(u*v)**-1", "the square overflows where v is small", tried=True),
+    Rule(
+        "log(-expm1(u))",
+        "where(lt(u, -1), log1p(-exp(u)), log(-expm1(u)))",
+        "expm1(u) nears -1 where u << 0",
+        tried=True,
+    ),
+    Rule(
+        "log(abs(tanh(u)))",
+        "where(gt(abs(u), 1), log1p(-2*sigmoid(-2*abs(u))), log(abs(tanh(u))))",
+        "tanh(u) nears 1 or -1",
+        tried=True,
+    ),
+    Rule(
+        "log(tanh(u))",
+        "where(gt(u, 1), log1p(-2*sigmoid(-2*u)), log(tanh(u)))",
+        "tanh(u) nears 1",
+        tried=True,
+    ),
     Rule(
         "log(erfc(u))",
         "where(gt(u, 1), log(erfcx(u)) - u**2, log(erfc(u)))",
