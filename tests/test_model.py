@@ -13,9 +13,10 @@ import pytest
 import sympy
 from mpmath import mpf
 
+from gradgen import points
 from gradgen.evaluate import function
 from gradgen.graph import Graph, Node, topological
-from gradgen.measure import Reference, points
+from gradgen.measure import Reference
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import ulp
@@ -132,9 +133,23 @@ def test_float64_arithmetic_mends_float32() -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("tensors", [("x",), ("x", "y"), ("x", "y", "z")])
 def test_points_are_numbers_of_the_type_and_always_the_same(dtype: str, tensors: tuple[str, ...]) -> None:
-    once, again = (list(points(tensors, {"k": 2.0}, dtype, 2000)) for _ in range(2))
-    assert once == again
-    numbers = [point[name] for point in once for name in tensors]
+    def drawn() -> list[float]:
+        if len(tensors) == 1:
+            return list(points.of_one(dtype, 2000))
+        return [point[name] for point in points.of_several(tensors, dtype, 2000) for name in tensors]
+
+    numbers = drawn()
+    assert numbers == drawn()
     assert all(float(TYPES[dtype](number)) == number for number in numbers)
     assert min(map(abs, numbers)) < 1e-15
     assert max(map(abs, numbers)) > 1e15
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_points_near_where_a_result_leaves_the_range_of_the_type(dtype: str) -> None:
+    found = list(points.edges(lambda x: [math.exp(x) if x < 709 else math.inf], dtype, 2000))
+    largest = math.log(float(np.finfo(TYPES[dtype]).max))
+    assert any(0.95 * largest < x < largest for x in found)
+    assert any(largest < x < 1.05 * largest for x in found)
+    smallest = math.log(float(np.finfo(TYPES[dtype]).tiny))
+    assert any(1.05 * smallest < x < smallest for x in found)
