@@ -6,11 +6,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import sympy
 from sympy import Expr
 
-from gradgen import algebraic, points, rational, series
+from gradgen import algebraic, infinite, points, rational, series, squares
 from gradgen.compensate import compensated, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
@@ -70,6 +71,7 @@ class Choice:
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
         origins: for some of the nodes which other one they are the derivative of, and by which input.
+        written: for some of the nodes what they were before any rule.
 
     Attributes:
         notes: for each result in what form it is computed, where that is not the one that was given.
@@ -82,9 +84,11 @@ class Choice:
         tensors: Sequence[str],
         hyper: Mapping[str, float | bool],
         origins: Mapping[Node, tuple[Node, Node]] | None = None,
+        written: Mapping[Node, Node] | None = None,
     ) -> None:
         every = [*nodes, *others]
         self._origins = origins or {}
+        self._written = written or {}
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
@@ -101,6 +105,7 @@ class Choice:
                 self._improve(node, column)
                 self._patch(node, column)
                 self._compensate(node, column)
+                self._settle(node, column)
 
     def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
         printed = _finished(forms)
@@ -183,9 +188,13 @@ class Choice:
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
+        if self._written.get(node, node) is not node:
+            yield self._written[node], "as it was written"
         taken_out = factored(node)
         if taken_out is not node:
             yield taken_out, "with common factors of sums before them"
+        for start in dict.fromkeys((node, taken_out)) if powers else ():
+            yield from squares.forms(start)
         yield from self._derived(node)
         yield from algebraic.forms(node)
         split = _by_sign(node)
@@ -289,6 +298,7 @@ class Choice:
         forms = [(self._forms[node], self.notes[node])]
         if column < self._reported:
             forms += [(node, []), *((form, [how]) for form, how in rational.forms(node))]
+            forms += [(rational.expanded(form), how) for form, how in forms[:2]]
         for form, how in forms:
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
@@ -299,6 +309,15 @@ class Choice:
                 self.notes[node] = [*how, "in compensated arithmetic"]
             if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
                 return
+
+    def _settle(self, node: Node, column: int) -> None:
+        """Give the form its limits at infinite inputs where it is NaN."""
+        form = self._forms[node]
+        (printed,) = _finished([form])
+        new = infinite.settled(form, printed, partial(self._double.exact, column), self._tensors, self._hyper)
+        if new is not form:
+            self._forms[node] = new
+            self.notes[node].append("with limits at infinity")
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""

@@ -28,6 +28,14 @@ def compensated(roots: Sequence[Node]) -> list[Node]:
     return Compensation(roots).roots
 
 
+def unmarked(roots: Sequence[Node]) -> list[Node]:
+    """The roots as they are without compensation."""
+    new: dict[Node, Node] = {}
+    for node in topological(roots):
+        new[node] = new[node.args[0]] if node.op == "compensated" else rebuilt(node, new)
+    return [new[root] for root in roots]
+
+
 class Compensation:
     """Some nodes with what is marked written out.
 

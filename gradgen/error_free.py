@@ -52,13 +52,15 @@ def quotient_error(a: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
 NEEDS["quotient_error"] = ("product_error",)
 
 C["corrected"] = """\
-/* A value and what it lacks, where that is a number, and not far below what is stored. */
-FN real corrected(real value, real error) { return GG_WIDE || error - error != 0 ? value : value + error; }
+/* A value and what it lacks, where that is a number, and not far below what is stored; -0 lacks nothing. */
+FN real corrected(real value, real error) {
+    return !GG_WIDE && error != 0 && error - error == 0 ? value + error : value;
+}
 """
 TORCH["corrected"] = '''\
 def corrected(value: Tensor, error: Tensor) -> Tensor:
     """A value and what it lacks, where that is a number; in exact arithmetic 0, so that autograd need not look."""
-    return torch.where(error.isfinite(), value + error.detach(), value)
+    return torch.where(error.isfinite() & (error != 0), value + error.detach(), value)  # -0 lacks nothing
 '''
 
 C["rest"] = """\

@@ -277,7 +277,10 @@ def _locals_at_return(code: CodeType) -> Iterator[dict[str, Any]]:
     try:
         yield found
     finally:
-        sys.setprofile(previous)
+        if previous is None or callable(previous):
+            sys.setprofile(previous)
+        else:  # a profiler written in C, such as cProfile's, is asked to go on by itself
+            previous.enable()
 
 
 def _hint_name(name: str) -> str:

@@ -133,6 +133,11 @@ class Reference:
 
         return list(points.edges(sizes, self.dtype, magnitude))
 
+    def exact(self, column: int, point: Point) -> mpf | None:
+        """The exact value of a node at a point; None where one of the nodes is not real, or cannot be had."""
+        values = self._exact(point)
+        return values[column] if values else None
+
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
 

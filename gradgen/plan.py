@@ -12,7 +12,7 @@ from functools import reduce
 from sympy import Expr
 
 from gradgen.choose import Choice
-from gradgen.compensate import Compensation
+from gradgen.compensate import Compensation, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.kinks import smooth
@@ -151,13 +151,14 @@ class _Planner:
     formula: Formula
     graph: Graph = field(init=False)
     namer: Namer = field(init=False)
+    raw: list[Node] = field(init=False)  # the outputs before any rule
     choice: Choice = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph = Graph(p.name for p in self.formula.scalars)
         self.namer = Namer(p.name for p in self.formula.parameters)
         convert = share(self.formula, self.graph)
-        raw = [convert(e) for e in self.formula.outputs]
+        self.raw = raw = [convert(e) for e in self.formula.outputs]
         known = set(topological(raw))
         hints = [(name, convert(e)) for name, e in self.formula.names if e.args]
         hints = [(name, node) for name, node in hints if node in known]
@@ -180,7 +181,8 @@ class _Planner:
         if any(s.is_output for s in saved):  # they are functions of the outputs, not of the inputs
             second = []
         origins = self.origins(derivatives)
-        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins)
+        written = dict(zip(self.values, self.raw, strict=True))
+        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         forms = [self.choice.form(value) for value in self.values]
         forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.wide(self.values))
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
@@ -222,7 +224,7 @@ class _Planner:
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
-        compensated = any(self.choice.form(node).op == "compensated" for node in nodes)
+        compensated = any(below.op == "compensated" for below in topological(map(self.choice.form, nodes)))
         return Accuracy(result, single, max(quality.double for quality in found), wide, compensated, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
@@ -365,7 +367,7 @@ class _Planner:
     ) -> Kernel:
         roots = limits(values)
         exact = Compensation(roots)
-        plain = self.written(roots, {}, results, tensors, optional, wide)
+        plain = self.written(unmarked(roots), {}, results, tensors, optional, wide)
         if exact.roots == roots:
             return plain
         return replace(self.written(exact.roots, exact.errors, results, tensors, optional, wide), plain=plain)

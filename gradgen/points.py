@@ -22,7 +22,9 @@ _TAILS = {
     "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
 }
 _SEVERAL = 120  # points of several inputs
-_FARTHEST = 320  # the power of two up to which several inputs go; beyond, mpmath takes long for a sigmoid
+_APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
+_ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
+_FARTHEST = 1100
 _BISECTIONS = 10
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
 
@@ -38,7 +40,7 @@ def of_one(dtype: str, magnitude: int) -> Iterator[float]:
 
 
 def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[dict[str, float]]:
-    """Numbers of a type for a function of several inputs: independent ones, now and then close to one another."""
+    """Numbers of a type for a function of several inputs: independent ones, and such that cancel."""
     randoms = random.Random(0)
     rounded = FORMATS[dtype].rounded
     spread = [exponent for exponent in _exponents(dtype, magnitude) if abs(exponent) <= _FARTHEST]
@@ -54,8 +56,17 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
             }
         if k % 5 == 0:
             first, second = randoms.sample(list(tensors), 2)
-            drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 - randoms.random() / 64))
+            apart = _APART[k // 5 % len(_APART)] * randoms.random()
+            drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 - apart))
         yield drawn
+    for k in range(_ALIKE if len(tensors) > 1 else 0):
+        drawn = {name: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for name in tensors}
+        first, second = randoms.sample(list(tensors), 2)
+        drawn[first] = rounded(math.ldexp(randoms.uniform(1, 2), k // 4 - 1) * (-1) ** k)
+        yield {**drawn, second: -drawn[first] if k % 4 < 3 else drawn[first]}
+    if dtype == "float32" and magnitude > 127:  # sums overflow; float64 arithmetic, which float32 may turn to, sees it
+        for share in (0.9, -0.9):
+            yield dict.fromkeys(tensors, rounded(share * LARGEST[dtype]))
     for name, exponent in itertools.product(tensors, spread[::3]):  # one of them extreme
         others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
         yield {**others, name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))}

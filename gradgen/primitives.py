@@ -136,6 +136,12 @@ def _unit(y: Node, a: Node, h: Node) -> tuple[Any, Any]:
     return 1 / h, -y / h
 
 
+def _direction(a: Any, h: Any) -> Any:
+    if h == 0:
+        return h
+    return mpmath.sign(a) if mpmath.isinf(a) and mpmath.isinf(h) else a / h
+
+
 def _bessel_exact(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda n, x: function(int(n), x)
 
@@ -314,7 +320,7 @@ _ROWS = [
     # A product whose first factor wins where it is zero: x**2*exp(-x) at 1e30 is 0, not infinity times 0.
     _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2, ulps=0.5),
     # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
-    _row("unit", _unit, exact=lambda a, h: h if h == 0 else a / h, arity=2, growth="bounded", ulps=0.5),
+    _row("unit", _unit, exact=_direction, arity=2, growth="bounded", ulps=0.5),
     # Compensated arithmetic: what is to be computed in it, and what it is made of. In exact arithmetic nothing is lost.
     _row("compensated", lambda y, x: (1,), exact=lambda x: x, ulps=0.5),
     _row("corrected", None, exact=lambda value, error: value, arity=2, ulps=0.5),

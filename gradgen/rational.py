@@ -77,6 +77,20 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
                 yield form, f"{what} a rational function of {of}"
 
 
+def expanded(node: Node) -> Node:
+    """The node with its sigmoids written out, for arithmetic that has more digits than a function."""
+    graph = node.graph
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        new[below] = rebuilt(below, new)
+        if below.op in ("sigmoid", "logistic_density"):
+            u = new[below].args[0]
+            small = graph.apply("exp", -graph.apply("modulus", u))
+            top = small if below.op != "sigmoid" else graph.where(graph.apply("ge", u, 0), graph.const(1), small)
+            new[below] = top / (1 + small) if below.op == "sigmoid" else small / (1 + small) ** 2
+    return new[node]
+
+
 def _branches(node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
     """A selection with one form after the other of its branches."""
     condition, p, q = node.args

@@ -431,17 +431,15 @@ def _match_product(pattern: Node, node: Node, binding: Binding) -> Iterator[Bind
 
 def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     """A sum inside a pattern: each of its two terms is matched by some terms of the node, all of them used."""
-    found = terms(node)
-    if node.op != "add" and node.number is None:
+    found = terms(node, most=_LONGEST) if node.op == "add" else []
+    if len(found) > _LONGEST:
         return
     wanted = pattern.args
     for i, (number, item) in enumerate(found):
-        rest = found[:i] + found[i + 1 :]
-        if not rest:
-            continue
         one = node.graph.const(number) if item is None else number * item
-        other = _sum(rest) if any(t is not None for _, t in rest) else node.graph.const(sum(n for n, _ in rest))
         for bound in _match_scaled(wanted[0], one, binding):
+            rest = found[:i] + found[i + 1 :]
+            other = _sum(rest) if any(t is not None for _, t in rest) else node.graph.const(sum(n for n, _ in rest))
             yield from _match_scaled(wanted[1], other, bound)
 
 

@@ -141,7 +141,7 @@ def worse(text: str) -> list[tuple[str, float, float]]:
             assume("real" not in error.problem and "undefined" not in error.problem)
             raise
     (sound,) = rewrite([written])
-    choice = Choice([sound], [], ["x", "y"], {"k": HYPER})
+    choice = Choice([sound], [], ["x", "y"], {"k": HYPER}, written={sound: written})
     wide = "float32" in choice.wide([sound])
     # The model's functions err to sides that vary with the form; and hypot is documented to be off by 2 ULP, where the
     # squares and the root that it stands for, which overflow, are off by less.

@@ -118,6 +118,8 @@ class Printer:
 
     def number(self, value: Expr) -> str:
         """A number inside an expression: a decimal as it was typed, anything else exactly."""
+        if value.is_infinite:
+            return "inf" if value.is_extended_positive else "-inf"
         if isinstance(value, Rational) and not value.is_Integer and 10**9 % value.q == 0:
             return repr(float(value))
         return str(sympy.sstr(value, full_prec=False))

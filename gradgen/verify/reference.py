@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from sympy.logic.boolalg import ITE
 from gradgen import exact
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node
+from gradgen.infinite import FAR, tends_to
 from gradgen.load import Formula
 from gradgen.verify.quantity import Exact, Point, Quantity
 
@@ -26,9 +28,7 @@ BITS_OF_FLOAT64 = 1075
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
-_CLOSE = mpf(2) ** -40  # how well slopes on both sides, or values far out, agree where there is no kink, or a limit
-_FAR = (mpf(2) ** 160, mpf(2) ** 320)  # stand for infinity
-_BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
+_CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
 
 class Reference:
@@ -76,17 +76,9 @@ class Reference:
 
     def limit(self, point: Point, quantity: Quantity) -> mpf | None:
         """What a quantity tends to as the infinite coordinates of a point grow; None where that is not plain to see."""
-        near = self._at({name: _towards(x, _FAR[0]) for name, x in point.items()}, quantity)
-        far = None if near is None else self._at({name: _towards(x, _FAR[1]) for name, x in point.items()}, quantity)
-        if near is None or far is None:
-            return None
-        if abs(near - far) <= _CLOSE * abs(far):
-            return far
-        if max(abs(near), abs(far)) < 1 / _BEYOND:
-            return mpf(0)
-        if min(abs(near), abs(far)) > _BEYOND and near * far > 0 and abs(near) < abs(far):
-            return mpmath.sign(far) * mpmath.inf
-        return None
+        near = self._at({name: _towards(x, FAR[0]) for name, x in point.items()}, quantity)
+        far = None if near is None else self._at({name: _towards(x, FAR[1]) for name, x in point.items()}, quantity)
+        return tends_to(near, far)
 
     def _scale(self, point: Point, quantity: Quantity) -> mpf | None:
         """The largest |x * d quantity/dx| over the inputs; None where it cannot be had."""
@@ -124,8 +116,8 @@ class Reference:
         return False
 
 
-def _towards(x: float, distance: mpf) -> mpf:
-    return mpmath.sign(x) * distance if mpmath.isinf(x) else mpf(x)
+def _towards(x: float, distance: float) -> mpf:
+    return mpf(math.copysign(distance, x) if math.isinf(x) else x)
 
 
 class _Shaken(exact.Exact):
