@@ -13,6 +13,7 @@ import sympy
 from sympy import Dummy, Expr, Poly
 
 from gradgen.graph import HALF, Node, topological
+from gradgen.rational import by_branches
 
 _MOST_NODES = 60  # of a formula that is looked at,
 _MOST_OPERATIONS = 60  # of its value as SymPy has it,
@@ -26,10 +27,7 @@ class _NotAlgebraicError(Exception):
 def forms(node: Node) -> Iterator[tuple[Node, str]]:
     """Other forms of a node, by each of the roots in it; of a selection by those of its branches."""
     if node.op == "where":
-        condition, p, q = node.args
-        for first, second in itertools.zip_longest(forms(p), forms(q)):
-            form = node.graph.where(condition, first[0] if first else p, second[0] if second else q)
-            yield form, f"its branches {(first or second)[1]}"
+        yield from by_branches(node, forms)
         return
     order = topological([node])
     if len(order) > _MOST_NODES:

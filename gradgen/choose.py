@@ -61,6 +61,11 @@ class Quality:
     wide: Worst
     double: Worst
 
+    @property
+    def error(self) -> float:
+        """The worst error, float32 being computed in the better of both ways."""
+        return max(self.double.error, min(self.single.error, self.wide.error))
+
 
 class Choice:
     """The forms in which the results of an op are computed.
@@ -97,6 +102,7 @@ class Choice:
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
+        self._plain_forms: dict[Node, Node] = {}  # without compensation and limits at infinity
         self.notes: dict[Node, list[str]] = {node: [] for node in every}
         sound = self._measured(every, range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
@@ -104,6 +110,7 @@ class Choice:
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
                 self._patch(node, column)
+                self._plain_forms[node] = self._forms[node]
                 self._compensate(node, column)
                 self._settle(node, column)
 
@@ -142,33 +149,30 @@ class Choice:
             (far,) = self._measured([form], [column], near=False)
             looked_at.append((far, form, how))
             if not is_hopeless:
-                self._take_if_better(node, form, column, how)
-        for form, how in _distributed(self._forms[node]):
-            self._take_if_better(node, form, column, "; ".join([*self.notes[node], how]))
-        if len(self._tensors) == 1 and _rank(self._quality[node]) > (0, 0):
+                self._take_if_better(node, form, column, [how])
+        distributed = _distributed(self._forms[node])
+        if distributed is not None:
+            self._take_if_better(node, distributed, column, [*self.notes[node], "with its factor in each term"])
+        if len(self._tensors) == 1 and self._quality[node].error > BAR:
             below = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 0))
             above = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 1))
             if below[1] is not above[1]:
                 is_above = node.graph.apply("ge", node.graph.input(self._tensors[0]), 0)
                 form = node.graph.where(is_above, above[1], below[1])
-                self._take_if_better(node, form, column, f"{above[2]} above 0, {below[2]} below")
+                self._take_if_better(node, form, column, [f"{above[2]} above 0, {below[2]} below"])
 
-    def _take_if_better(self, node: Node, form: Node, column: int, how: str) -> None:
-        quality = self._better(node, form, column, _is_better)
-        if quality is not None:
-            self._forms[node], self._quality[node] = form, quality
-            self.notes[node] = [how]
-
-    def _better(self, node: Node, form: Node, column: int, is_better: _Comparison) -> Quality | None:
-        """The quality of another form of a result; None where it is not better than the one that is taken so far."""
+    def _take_if_better(
+        self, node: Node, form: Node, column: int, notes: list[str], is_better: _Comparison | None = None
+    ) -> None:
+        """Take another form of a result if it is better than the one that is taken so far."""
         if not self._keeps_limits(node, form):
-            return None
+            return
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
-            if not is_better(quality, new_cost, best, best_cost):
-                return None
-        return quality
+            if not (is_better or _is_better)(quality, new_cost, best, best_cost):
+                return
+        self._forms[node], self._quality[node], self.notes[node] = form, quality, notes
 
     def _keeps_limits(self, node: Node, form: Node) -> bool:
         """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself."""
@@ -212,8 +216,10 @@ class Choice:
     def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
         """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
         origin, wrt = self._origins.get(node, (node, node))
-        form = self._forms.get(origin, origin)
+        form = self._plain_forms.get(origin, origin)
         if form is origin or not _KINKS.isdisjoint(below.op for below in topological([origin, node])):
+            return
+        if any(below.op == "maximum" for below in topological([form])):  # a kink where the function has none
             return
         (derived,) = rewrite(gradient(form, [wrt]))
         yield derived, "as the derivative of that form"
@@ -303,10 +309,7 @@ class Choice:
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
                 continue
-            quality = self._better(node, new, column, _is_more_accurate)
-            if quality is not None:
-                self._forms[node], self._quality[node] = new, quality
-                self.notes[node] = [*how, "in compensated arithmetic"]
+            self._take_if_better(node, new, column, [*how, "in compensated arithmetic"], _is_more_accurate)
             if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
                 return
 
@@ -357,11 +360,10 @@ def _finished(forms: Sequence[Node]) -> list[Node]:
     return compensated(limits(forms))
 
 
-def _distributed(node: Node) -> Iterator[tuple[Node, str]]:
+def _distributed(node: Node) -> Node | None:
     """(u + v)/2 as u/2 + v/2: the sum might overflow."""
     number, rest = coefficient(node)
-    if rest is not None and rest.op in ("add", "where") and abs(number) < 1:
-        yield _times_each(number, rest), "with its factor in each term"
+    return _times_each(number, rest) if rest is not None and rest.op in ("add", "where") and abs(number) < 1 else None
 
 
 def _times_each(number: Expr, node: Node) -> Node:

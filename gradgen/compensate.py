@@ -14,7 +14,7 @@ from functools import reduce
 import sympy
 from sympy import Expr
 
-from gradgen.graph import CONDITIONS, HALF, Node, is_quotient, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, Node, is_division, rebuilt, substitute, topological
 from gradgen.primitives import PRIMITIVES
 
 
@@ -93,7 +93,7 @@ class Compensation:
         for top, reciprocal in ((a, b), (b, a)):
             if reciprocal.op == "pow" and reciprocal.args[1].is_number(-1):
                 return self._of_quotient(top, reciprocal.args[0], node)
-        if a.number is not None and is_quotient(a.number) and not _is_dyadic(a.number.q):
+        if a.number is not None and is_division(a.number):
             divisor = node.graph.const(1 / a.number)
             self(divisor)
             return self._of_quotient(b, divisor, node)

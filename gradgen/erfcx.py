@@ -1,4 +1,5 @@
 """Texts of the scaled complementary error function exp(t**2) erfc(t) and of its first two repeated integrals.
+
 C and torch lack them. For t >= 0 each is a polynomial that interpolates the exact function at the Chebyshev nodes, in
 2 t - 1 up to t = 1 and beyond, times (1 + 2 t)**(n + 1), in 1 - 6 / (t + 2), after Shepherd & Laframboise, Chebyshev
 approximation of (1 + 2 x) exp(x**2) erfc(x) in 0 <= x < infinity (1981); for t < 0 by erfc(-t) = 2 - erfc(t) and the
@@ -246,7 +247,8 @@ def erfcx_double(z: Tensor) -> Tensor:
     a = torch.where(z >= 0, z, -z)
     q = a * a
     e = 2 * torch.exp(q.clamp(max=713)) * (1 + product_error(a, a, q).nan_to_num(0))
-    return torch.where(z < 0, torch.where(z < -26.7, torch.inf, e - erfcx_positive(0, a)), erfcx_positive(0, a))
+    s = erfcx_positive(0, a)
+    return torch.where(z < 0, torch.where(z < -26.7, torch.inf, e - s), s)
 
 '''
 TORCH["erfcx"] = '''\

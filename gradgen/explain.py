@@ -344,8 +344,7 @@ def _size(node: Node, names: Mapping[Node, str]) -> int:
 def _kernel_block(kernel: Kernel) -> Block:
     """What a kernel computes."""
     statements = [Equation(s.name, s.node) for s in kernel.statements]
-    results = [Equation(name, node) for name, node in kernel.results if kernel.names.get(node) != name]
-    return Block([*statements, *results], kernel.names)
+    return Block([*statements, *(Equation(*result) for result in kernel.unstated)], kernel.names)
 
 
 def _written_block(formula: Formula, outputs: tuple[str, ...]) -> Block:

@@ -305,6 +305,11 @@ def is_quotient(number: Expr) -> bool:
     return bool(number.is_Rational and abs(number.p) <= 2 and 1 < number.q < 100)
 
 
+def is_division(number: Expr) -> bool:
+    """Whether that quotient is a division: halves, quarters, ... are exact factors."""
+    return is_quotient(number) and bool(number.q & (number.q - 1))
+
+
 def coefficient(node: Node) -> tuple[Expr, Node | None]:
     """The numeric factor of a node and the rest: 2*x gives (2, x); a constant gives (its value, None)."""
     if node.number is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import mpmath
@@ -99,10 +99,8 @@ class Reference:
         self._order = topological(roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
-        careful = [
-            node for node in self._order if node.op in _CAREFUL and not set(inputs_of([node])).isdisjoint(tensors)
-        ]
-        magnitude = 5 if careful else 2000
+        slow = [node for node in self._order if node.op in _CAREFUL]
+        magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
         at: list[Point]
         if len(tensors) == 1:
             every = [*points.of_one(dtype, magnitude), *points.beside(centres, dtype), *self._edges(hyper, magnitude)]
@@ -110,16 +108,24 @@ class Reference:
         else:
             at = [{**point, **hyper} for point in points.of_several(tensors, dtype, magnitude)]
         most = max(_FEWEST, _BUDGET // len(self._order))
-        self._points = at[:: -(-len(at) // most)]
+        self._drawn = at[:: -(-len(at) // most)]
+        self._is_thin = len(self._drawn) < len(at)
+        self._points = self._defined(self._drawn)
         self._base = len(self._points)
-        self._is_thin = self._base < len(at)
+        self._errors_of: dict[tuple[Node, int, bool], list[Worst]] = {}
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
         if not self._is_thin:
             rounded = FORMATS[self.dtype].rounded
             tensors = self._tensors
-            self._points += [{**point, **{name: rounded(point[name]) for name in tensors}} for point in more]
+            self._points += self._defined(
+                {**point, **{name: rounded(point[name]) for name in tensors}} for point in more
+            )
+
+    def _defined(self, at: Iterable[Point]) -> list[Point]:
+        """Those of the points at which the nodes are numbers."""
+        return [point for point in at if self._sample(point) is not None]
 
     def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
         """Inputs near which a node overflows or vanishes."""
@@ -143,7 +149,7 @@ class Reference:
 
         Where the reference is not real, it must not be either.
         """
-        ordinary = [point for point in self._points if all(abs(x) <= _ORDINARY for x in point.values())]
+        ordinary = [point for point in self._drawn if all(abs(x) <= _ORDINARY for x in point.values())]
         order = topological([root])
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
@@ -175,21 +181,30 @@ class Reference:
             near: whether to look more closely near the points at which the error is large, which from then on are
                 looked at always.
         """
-        base = self._errors(roots, columns, wide, self._points[: self._base])
-        added = self._errors(roots, columns, wide, self._points[self._base :])
-        found = [a + b for a, b in zip(base, added, strict=True)]
-        often = [_often(errors) for errors in base]  # where peaks were looked at more closely does not count
-        if self._is_thin or not near:
-            return [replace(_worst(errors), often=share) for errors, share in zip(found, often, strict=True)]
-        peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
-        tops = dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))
-        closer = [point for at in tops for point in self._neighbours(dict(at), _NEIGHBOURS)]
-        self._points += [point for point in closer if tuple(point.values()) not in self._known]
-        more = self._errors(roots, columns, wide, closer)
-        if self.dtype == "float32" and not wide:
-            close = self._close_errors(roots, columns, [dict(at) for at in tops])
-            more = [a + b for a, b in zip(more, close, strict=True)]
-        return [replace(_worst(a + b), often=share) for a, b, share in zip(found, more, often, strict=True)]
+        found = self._every(roots, columns, wide)
+        often = [_often(errors[: self._base]) for errors in found]  # what was added near peaks does not count
+        if not self._is_thin and near:
+            peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
+            tops = [dict(at) for at in dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))]
+            closer = [point for top in tops for point in self._neighbours(top, _NEIGHBOURS)]
+            self._points += self._defined(point for point in closer if tuple(point.values()) not in self._known)
+            found = self._every(roots, columns, wide)
+            if self.dtype == "float32" and not wide:
+                close = self._close_errors(roots, columns, tops)
+                found = [a + b for a, b in zip(found, close, strict=True)]
+        return [replace(_worst(errors), often=share) for errors, share in zip(found, often, strict=True)]
+
+    def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[list[Worst]]:
+        """The errors of each root at all points; what is known from before is not computed again."""
+        keys = [(root, column, wide) for root, column in zip(roots, columns, strict=True)]
+        known = [self._errors_of.setdefault(key, []) for key in keys]
+        for start in {len(errors) for errors in known}:
+            which = [k for k, errors in enumerate(known) if len(errors) == start]
+            at = self._points[start:]
+            new = self._errors([roots[k] for k in which], [columns[k] for k in which], wide, at, start)
+            for k, more in zip(which, new, strict=True):
+                known[k] += more
+        return known
 
     def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[list[Worst]]:
         """Errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
@@ -213,7 +228,7 @@ class Reference:
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
-        (errors,) = self._errors([root], [column], wide, self._points)
+        (errors,) = self._every([root], [column], wide)
         bad = [dict(worst.at) for worst in errors if worst.error > target]
         below = topological([variable])
         size = Program(below, FORMATS["float64"])
@@ -222,16 +237,16 @@ class Reference:
         return math.ldexp(1.0, math.frexp(max(near))[1]) if near else _LEAST_REACH
 
     def _errors(
-        self, roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point]
+        self, roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point], first: int = 0
     ) -> list[list[Worst]]:
+        """The errors at some points, the number of the first of which is given, that functions err to varied sides."""
         order = topological(roots)
         places = [order.index(root) for root in roots]
         program, rounded = Program(order, FORMATS["wide" if wide else self.dtype]), FORMATS[self.dtype].rounded
         found: list[list[Worst]] = [[] for _ in roots]
-        for turn, point in enumerate(at):
+        for turn, point in enumerate(at, first):
             sample = self._sample(point)
-            if sample is None:
-                continue
+            assert sample is not None
             values = program(point, turn)
             inside = all(2.0**-_EXTREME < abs(point[name]) < 2.0**_EXTREME for name in self._tensors)
             for errors, place, column in zip(found, places, columns, strict=True):

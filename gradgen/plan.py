@@ -67,6 +67,11 @@ class Kernel:
     plain: Kernel | None = None
 
     @property
+    def unstated(self) -> list[tuple[str, Node]]:
+        """The results that are no statements, with what they are."""
+        return [(name, node) for name, node in self.results if self.names.get(node) != name]
+
+    @property
     def readable(self) -> Kernel:
         """The kernel as mathematics."""
         return self.plain or self

@@ -14,9 +14,10 @@ _EXPONENTS = (
     *(-1060, -1000, -600, -300, -140, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
     *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
 )
+_ORDINARY = 44  # numbers of ordinary size
 _EVERY = {"float32": 3, "float64": 29}  # so many powers of two apart are numbers of one input
 _LARGEST_SHARES = (0.3, 0.6, 1.0)  # of the largest number
-# Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number, for several inputs
+# Where exp(-x), exp(-x**2/2) and exp(-x**2) fall below the smallest normal number
 _TAILS = {
     "float32": (86.7, 88.3, 88.9, 89.3, 91.9, 97.1, 101.3, 103.6, 13.1, 13.7, 14.3, 9.21, 9.67, 10.13),
     "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
@@ -127,9 +128,6 @@ def extreme(tensors: Sequence[str]) -> Iterator[dict[str, float]]:
             yield {**ordinary, **{name: sign * math.inf for name, sign in zip(tensors, signs, strict=False)}}
     for size, sign in itertools.product((1e110, 1e160, 1e300, 1e-110, 1e-160, 1e-300), (1, -1)):
         yield {name: sign * size * x for name, x in ordinary.items()}
-
-
-_ORDINARY = 44  # numbers of ordinary size
 
 
 def _numbers(dtype: str, magnitude: int, randoms: random.Random) -> list[float]:

@@ -55,7 +55,7 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     if len(topological([node])) > _MOST_NODES:
         return
     if node.op == "where":
-        yield from _branches(node, powers)
+        yield from by_branches(node, partial(forms, powers=powers))
     inputs = [node.graph.input(name) for name in inputs_of([node]) if name not in node.graph.hyper]
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [
@@ -91,10 +91,10 @@ def expanded(node: Node) -> Node:
     return new[node]
 
 
-def _branches(node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+def by_branches(node: Node, forms: Callable[[Node], Iterator[tuple[Node, str]]]) -> Iterator[tuple[Node, str]]:
     """A selection with one form after the other of its branches."""
     condition, p, q = node.args
-    for first, second in itertools.zip_longest(forms(p, powers), forms(q, powers)):
+    for first, second in itertools.zip_longest(forms(p), forms(q)):
         form = node.graph.where(condition, first[0] if first else p, second[0] if second else q)
         yield form, f"its branches {(first or second)[1]}"
 

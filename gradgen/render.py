@@ -136,14 +136,14 @@ class _KernelText:
         kernel = self._kernel.readable
         printer = Printer(kernel.names)
         lines = [f"{s.name} = {printer.statement(s.node)}" for s in kernel.statements]
-        return lines + [f"{name} = {printer.expression(node)}" for name, node in _unstated(kernel)]
+        return lines + [f"{name} = {printer.expression(node)}" for name, node in kernel.unstated]
 
     @property
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
         printer = CPrinter(self._kernel.names)
         lines = [f"const real {s.name} = {printer.statement(s.node)};" for s in self._kernel.statements]
-        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in _unstated(self._kernel)]
+        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._kernel.unstated]
 
     @property
     def blocks(self) -> list[_Block]:
@@ -151,9 +151,8 @@ class _KernelText:
         printer = self._torch_printer()
         lines = [(self._condition(s), f"{s.name} = {printer.statement(s.node)}") for s in self._kernel.statements]
         if self.several:
-            lines += [
-                ((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in _unstated(self._kernel)
-            ]
+            results = self._kernel.unstated
+            lines += [((f"want_{name}",), f"{name} = {self._result(printer, node)}") for name, node in results]
         groups = itertools.groupby(lines, lambda line: line[0])
         return [_Block(condition, [text for _, text in group]) for condition, group in groups]
 
@@ -246,11 +245,6 @@ class _KernelText:
             if all(rest) and not anyone:  # one of the incoming gradients is always there
                 parts.append(" or ".join(" and ".join(names) for names in rest))
         return tuple(f"({part})" if " or " in part and len(parts) > 1 else part for part in parts)
-
-
-def _unstated(kernel: Kernel) -> list[tuple[str, Node]]:
-    """The results that are no statements, with what they are."""
-    return [(name, node) for name, node in kernel.results if kernel.names.get(node) != name]
 
 
 def kernel_name(kernel: Kernel, parameter: Parameter) -> str:

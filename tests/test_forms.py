@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from fractions import Fraction
 
@@ -11,11 +12,14 @@ import pytest
 import sympy
 from mpmath import mpf
 
-from gradgen import algebraic, rational, series
+from gradgen import algebraic, infinite, rational, series, squares
 from gradgen.choose import BAR, Choice, _by_sign
+from gradgen.compensate import marked, unmarked
 from gradgen.differentiate import gradient
 from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, topological
+from gradgen.limits import limits
+from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import factored, rewrite
 
@@ -209,6 +213,80 @@ def test_a_form_must_not_be_nan_where_the_node_has_a_limit() -> None:
     x = node.graph.input("x")
     assert not choice._keeps_limits(node, x**2 / x)  # infinity over infinity
     assert not choice._keeps_limits(node, x + (x - 1) - (x - 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(x + sigmoid(y))/(sigmoid(x) + (x + y)**2)",
+        "x/(1 + (x - y)**2)",
+        "1/(x**2 + 3*y**2 + 1)",
+        "x*y/(k + 2*(x + y)**2)**2",
+    ],
+)
+def test_a_sum_that_overflows_is_divided_by_in_two_steps(text: str) -> None:
+    node = parsed(text)
+    (form, _), *_ = squares.forms(node)
+    agree(node, form)
+    huge = {"x": 3e170, "y": -2e160, "k": 2.0}
+    one, other = (computed(root, huge) for root in (node, form))
+    assert one == 0.0 or math.isnan(one)
+    with mpmath.workprec(4000):
+        exact = value(node, {name: mpf(number) for name, number in huge.items()})
+        assert abs(other - exact) <= max(abs(exact) * mpf(2) ** -48, mpf(2) ** -1072)
+
+
+def test_a_sum_without_squares_is_divided_by_at_once() -> None:
+    assert list(squares.forms(parsed("y/(1 + x)"))) == []
+
+
+def test_sigmoids_are_written_out_without_loss() -> None:
+    for text in ("sigmoid(x)*y", "logistic_density(x - y)", "x*sigmoid(k*x) + logistic_density(x)"):
+        form = rational.expanded(parsed(text))
+        assert {below.op for below in topological([form])}.isdisjoint({"sigmoid", "logistic_density"})
+        agree(parsed(text), form)
+
+
+def computed(node: Node, point: dict[str, float]) -> float:
+    """A node in double arithmetic."""
+    (printed,) = limits([node])
+    return Program(topological([printed]), FORMATS["float64"])(point, 0)[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "tensors", "at", "expected"),
+    [
+        ("x/(1 + x**2)", ["x"], {"x": math.inf}, 0.0),
+        ("x**2/(1 + x**2)", ["x"], {"x": -math.inf}, 1.0),
+        ("x**3/(1 + x**2)", ["x"], {"x": -math.inf}, -math.inf),
+        ("(x + y)/(1 + x**2 + y**2)", ["x", "y"], {"x": math.inf, "y": 2.0}, 0.0),
+        ("(x + y)/(1 + x**2 + y**2)", ["x", "y"], {"x": 0.5, "y": -math.inf}, 0.0),
+        ("(x + y)/(1 + x**2 + y**2)", ["x", "y"], {"x": math.inf, "y": math.nan}, math.nan),
+        ("x**2/(1 + x**2) + y", ["x", "y"], {"x": math.inf, "y": 2.0}, math.nan),  # the limit is another for each y
+        ("sin(x)", ["x"], {"x": math.inf}, math.nan),
+    ],
+)
+def test_limits_at_infinite_inputs(text: str, tensors: list[str], at: dict[str, float], expected: float) -> None:
+    node = parsed(text)
+
+    def exact(point: dict[str, float]) -> mpf:
+        with mpmath.workprec(2000):
+            return value(node, {name: mpf(number) for name, number in point.items()})
+
+    assert math.isnan(computed(node, at))
+    form = infinite.settled(node, node, exact, tensors, {})
+    assert computed(form, at) == pytest.approx(expected, nan_ok=True)
+    assert computed(form, {"x": 0.5, "y": 0.25}) == computed(node, {"x": 0.5, "y": 0.25})
+
+
+def test_a_limit_that_is_found_by_itself_is_not_written_down() -> None:
+    node = parsed("1/(1 + x**2)")
+    assert infinite.settled(node, node, lambda point: None, ["x"], {}) is node
+
+
+def test_marks_are_taken_off_everywhere() -> None:
+    node = parsed("exp(x) + y")
+    assert unmarked([2 * marked(node), marked(2 * node)]) == [2 * node, 2 * node]
 
 
 # Chosen by measurement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 from sympy import Expr
 
-from gradgen.graph import Node
+from gradgen.graph import Node, is_division
 from gradgen.model import FORMATS, rest
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
@@ -42,8 +42,7 @@ class NumericPrinter(Printer):
         return self.literal(decimal(value)), UNARY if value.is_negative else ATOM
 
     def _quotient(self, number: Expr) -> bool:
-        # Halves, quarters, ... are exact factors; other quotients are divisions, which round once.
-        return super()._quotient(number) and bool(number.q & (number.q - 1))
+        return is_division(number)
 
     def _parts(self, number: Expr) -> tuple[Expr, Expr]:
         return sympy.S.One, 1 / number  # 2 * x might overflow
