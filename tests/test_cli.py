@@ -406,6 +406,7 @@ class TestWithTheGenerator:
         assert summary == "4 built, 1 failed"
         assert self.run("build", "--jobs", "2", "--debug").stderr.count("Traceback") >= 1
 
+    @pytest.mark.slow
     def test_gallery_is_the_same_whatever_the_hash_seed_and_the_number_of_processes(self) -> None:
         for seed in ("1", "2"):
             done = self.run("build", str(REPOSITORY / "formulas"), "-o", seed, "--jobs", seed, PYTHONHASHSEED=seed)

@@ -36,6 +36,7 @@ def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
     assert lengths[2] <= 2.3 * lengths[1]
 
 
+@pytest.mark.slow
 def test_deep_formulas_do_not_exhaust_the_stack(tmp_path: Path) -> None:
     text = nested(200, tmp_path)
     assert text.count("exp(-") >= 200

@@ -32,6 +32,11 @@ def check(text: str, folder: Path, *, count: int = 1, **hyper: object) -> None:
 
 @pytest.mark.parametrize("name", LOCALS)
 def test_any_local_name(name: str, tmp_path: Path) -> None:
+    check(f"@op\ndef f(x):\n    {name} = exp(x)\n    return ({name} + exp(-x))*x**2 + {name}\n", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["product1", "sum1", "exp_x", "exp_neg_x", "x_squared"])
+def test_a_local_name_that_would_be_given(name: str, tmp_path: Path) -> None:
     check(f"@op\ndef f(x):\n    {name} = sin(x)\n    return {name}*exp(x) + {name}**2 + x**2 + exp(-x)\n", tmp_path)
 
 

@@ -109,7 +109,7 @@ def agrees(exact: Exact, point: dict[str, float], wrt: list[str], computed: floa
     return True
 
 
-@tried(40)
+@tried(20)
 @given(text=formulas())
 def test_value_and_gradient(text: str) -> None:
     compare(text, "torch")
