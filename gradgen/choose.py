@@ -348,11 +348,13 @@ class Choice:
     def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
         """The types of which a kernel that computes these results is better computed in float64."""
         found = [self._quality[node] for node in nodes if node in self._quality]
-        narrow = max((quality.single.error for quality in found), default=0.0)
-        widened = max((quality.wide.error for quality in found), default=0.0)
-        if not widened < narrow:
-            return ()
-        return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most)
+        pairs = [(quality.single, quality.wide) for quality in found]
+        if any(min(single.error, wide.error) > _LOST for single, wide in pairs):  # by where something can be saved
+            errors = [(single.ordinary, wide.ordinary) for single, wide in pairs]
+        else:
+            errors = [(single.error, wide.error) for single, wide in pairs]
+        narrow, widened = (max(column, default=0.0) for column in zip(*errors, strict=True)) if errors else (0.0, 0.0)
+        return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:

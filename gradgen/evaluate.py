@@ -41,7 +41,7 @@ def function(op: str, *args: object) -> Any:
     """A primitive of numbers; NaN where it is not real, or mpmath gives up."""
     try:
         return PRIMITIVES[op].mpmath(*args)
-    except (ZeroDivisionError, ValueError, OverflowError, NoConvergence):
+    except (ZeroDivisionError, ValueError, OverflowError, MemoryError, NoConvergence):
         return mpmath.nan
 
 

@@ -387,6 +387,11 @@ _OWN = {
     "logistic_density": "logistic_density(u) = sigmoid(u) * sigmoid(-u)",
     "dsinc": "dsinc is the derivative of sinc",
     "d2sinc": "d2sinc is the second derivative of sinc",
+    "sin_pi": "sin_pi(u) = sin(pi*u)",
+    "cos_pi": "cos_pi(u) = cos(pi*u)",
+    "sinc_pi": "sinc_pi(u) = sin(pi*u)/(pi*u)",
+    "dsinc_pi": "dsinc_pi is the derivative of sinc_pi",
+    "d2sinc_pi": "d2sinc_pi is the second derivative of sinc_pi",
 }
 
 

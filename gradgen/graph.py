@@ -23,8 +23,8 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp
 RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
 NONNEGATIVE = frozenset({"abs", "modulus", "exp", "exp2", "sigmoid", "logistic_density", "softplus", "sech", "cosh"})
-ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign"})
-EVEN = frozenset({"cosh", "cos", "abs", "modulus", "sech", "logistic_density"})
+ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign", "sin_pi", "dsinc_pi"})
+EVEN = frozenset({"cosh", "cos", "abs", "modulus", "sech", "logistic_density", "cos_pi", "sinc_pi"})
 
 
 @dataclass(eq=False)
@@ -298,6 +298,9 @@ def _even(value: Expr) -> bool:
 
 def _is_half(value: Expr) -> bool:
     return bool(value.is_Rational and value.q == 2)
+
+
+RECIPROCALS = (*map(Integer, (-1, -2, -3, -4)), -HALF)  # powers that divisions compute
 
 
 def is_quotient(number: Expr) -> bool:

@@ -19,6 +19,7 @@ FAR = (2.0**160, 2.0**320)  # stand for infinity
 _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375))  # of inputs that stay finite: the first one, and by how much the next differ
+_VARIED = ((1.0, 0.0), (-1.0, 0.0), (2.5, 0.125))  # factors and summands of hyper-parameters
 
 Exact = Callable[[Mapping[str, float | bool]], mpf | None]
 
@@ -37,7 +38,7 @@ def tends_to(near: mpf | None, far: mpf | None) -> mpf | None:
 
 
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
-    """A form with the limit for each infinite input at which it is NaN, if that is the same whatever the others are.
+    """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 
     Args:
         form: the form.
@@ -48,20 +49,27 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     """
     graph = form.graph
     program = Program(topological([printed]), FORMATS["float64"])
-    points = [{**{name: first + k * step for k, name in enumerate(tensors)}, **hyper} for first, step in _OTHERS]
+    finite = [{name: first + k * step for k, name in enumerate(tensors)} for first, step in _OTHERS]
+    points = [{**point, **values} for point, values in itertools.product(finite, _varied(hyper))]
     read = [graph.input(name) for name in inputs_of([printed]) if name in tensors]
-    limits: dict[tuple[Node, int], Expr] = {}
+    limits: dict[tuple[Node, int], Node] = {}
     for x, sign in itertools.product(read, (1, -1)):
         name = str(x.value)
         if any(math.isnan(program({**point, name: sign * math.inf}, 0)[-1]) for point in points):
             far = [[exact({**point, name: sign * distance}) for distance in FAR] for point in points]
             limit = _common([tends_to(*values) for values in far if None not in values])
-            if limit is not None:
-                limits[x, sign] = limit
+            if limit is not None:  # infinity is what is there already, or its opposite
+                limits[x, sign] = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)
     for limit in dict.fromkeys(limits.values()):
-        places = [place for place, other in limits.items() if other == limit]
-        form = graph.where(_condition(places, read), graph.const(limit), form)
+        places = [place for place, other in limits.items() if other is limit]
+        form = graph.where(_condition(places, read), limit, form)
     return form
+
+
+def _varied(hyper: Mapping[str, float | bool]) -> list[dict[str, float | bool]]:
+    """Hyper-parameters of other sizes and signs, on which a limit may hang."""
+    real = {name: value for name, value in hyper.items() if isinstance(value, float)}
+    return [{**hyper, **{name: scale * value + shift for name, value in real.items()}} for scale, shift in _VARIED]
 
 
 def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node:

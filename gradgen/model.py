@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial, reduce
@@ -18,7 +19,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen.evaluate import function
-from gradgen.graph import CONDITIONS, HALF, Node, is_quotient
+from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA
 
@@ -59,6 +60,7 @@ class Program:
 
     def __init__(self, order: Sequence[Node], form: Format) -> None:
         self._places = {node: place for place, node in enumerate(order)}
+        self._uses = Counter(arg for node in order for arg in node.args)
         self._steps = [self._step(node, form) for node in order]
 
     def __call__(self, point: Point, turn: int) -> list[float]:
@@ -89,10 +91,24 @@ class Program:
         if op in CONDITIONS:
             holds = PRIMITIVES[op].mpmath
             return lambda values, point, turn: holds(*[values[arg] for arg in args])
+        if op == "mul" and (parts := self._quotient(node)):
+            top, base, exponent = parts
+            i, k = self._places[top], self._places[base]
+            divide = _divide(exponent, form)
+            return lambda values, point, turn: divide(values[i], values[k])
         if op in _ARITHMETIC:
             compute = _ARITHMETIC[op](node, form)
             return lambda values, point, turn: compute(*[values[arg] for arg in args])
         return lambda values, point, turn: _function(op, [values[arg] for arg in args], form, place + turn)
+
+    def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
+        """The parts of a product with a reciprocal that nothing else reads, and so is printed as a division."""
+        a, b = node.args
+        for top, reciprocal in ((a, b), (b, a)):
+            exponent = reciprocal.args[1].number if reciprocal.op == "pow" else None
+            if exponent in RECIPROCALS and self._uses[reciprocal] == 1:
+                return top, reciprocal.args[0], exponent
+        return None
 
 
 @cache
@@ -127,19 +143,27 @@ def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
 
 def _pow(node: Node, form: Format) -> Callable[[float, float], float]:
     exponent, rounded = node.args[1].number, form.rounded
-    if exponent in (HALF, -HALF):
-        return partial(_root, rounded, exponent == HALF)
-    if exponent in (-1, -2, -3, -4):
-        times = range(-int(exponent))
-        return lambda base, _: reduce(lambda total, _: rounded(_quotient(total, base)), times, 1.0)
+    if exponent == HALF:
+        return lambda base, _: _root(rounded, base)
+    if exponent in RECIPROCALS:
+        divide = _divide(exponent, form)
+        return lambda base, _: divide(1.0, base)
     if exponent in (2, 3, 4):
         return partial(_small_power, rounded, int(exponent))
     return lambda base, power: _function("pow", [base, power], form, 0)
 
 
-def _root(rounded: Callable[[float], float], plain: bool, base: float, _: float) -> float:
-    root = rounded(math.sqrt(base)) if base >= 0 else math.nan
-    return root if plain else rounded(_quotient(1.0, root))
+def _divide(exponent: sympy.Expr, form: Format) -> Callable[[float, float], float]:
+    """a * b**exponent for an exponent of `RECIPROCALS`."""
+    rounded = form.rounded
+    if exponent == -HALF:
+        return lambda a, b: rounded(_quotient(a, _root(rounded, b)))
+    times = range(-int(exponent))
+    return lambda a, b: reduce(lambda total, _: rounded(_quotient(total, b)), times, a)
+
+
+def _root(rounded: Callable[[float], float], base: float) -> float:
+    return rounded(math.sqrt(base)) if base >= 0 else math.nan
 
 
 def _small_power(rounded: Callable[[float], float], exponent: int, base: float, _: float) -> float:

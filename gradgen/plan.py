@@ -447,7 +447,8 @@ def _statements(
         if plain and node not in with_errors:
             continue
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
-            long = [arg for arg in node.args[1:] if width[arg] > _NAME and arg not in chosen and arg.op != "where"]
+            branches = [arg for arg in node.args[1:] if arg.args and arg.op != "where"]
+            long = [arg for arg in branches if width[arg] > _NAME and arg not in chosen]
             chosen += long
             width |= dict.fromkeys(long, _NAME)
             width[node] = _width(node, [width[arg] for arg in node.args], names)

@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, functions, scaled, special
+from gradgen import erfcx, error_free, functions, half_turns, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -179,17 +179,20 @@ def _at_most_float(function: Callable[[Any], Any], is_exponential: bool) -> Call
     return exact
 
 
+_exp = _at_most_float(mpmath.exp, is_exponential=True)
+
+
 def _sigmoid_exact(x: Any) -> Any:
-    e = mpmath.exp(-abs(x))
+    e = _exp(-abs(x))
     return 1 / (1 + e) if x > 0 else e / (1 + e)
 
 
 def _softplus_exact(x: Any) -> Any:
-    return (x if x > 0 else 0) + mpmath.log1p(mpmath.exp(-abs(x)))
+    return (x if x > 0 else 0) + mpmath.log1p(_exp(-abs(x)))
 
 
 def _logaddexp_exact(x: Any, y: Any) -> Any:
-    return max(x, y) + mpmath.log1p(mpmath.exp(-abs(x - y)))
+    return max(x, y) + mpmath.log1p(_exp(-abs(x - y)))
 
 
 def _pow_exact(x: Any, p: Any) -> Any:
@@ -243,14 +246,41 @@ def _far_erfcx(x: Any) -> Any:
 
 
 def _dsinc_exact(x: Any) -> Any:
-    return mpmath.mpf(0) if x == 0 else (x * mpmath.cos(x) - mpmath.sin(x)) / x**2
+    if x == 0 or mpmath.isinf(x):
+        return mpmath.mpf(0)
+    with _digits_for_what_cancels(x):
+        return (x * mpmath.cos(x) - mpmath.sin(x)) / x**2
 
 
 def _d2sinc_exact(x: Any) -> Any:
-    return -mpmath.mpf(1) / 3 if x == 0 else -mpmath.sin(x) / x - 2 * _dsinc_exact(x) / x
+    if x == 0:
+        return -mpmath.mpf(1) / 3
+    if mpmath.isinf(x):
+        return mpmath.mpf(0)
+    with _digits_for_what_cancels(x):
+        return -mpmath.sin(x) / x - 2 * _dsinc_exact(x) / x
 
 
-_MODULES = (special, error_free, scaled, erfcx)
+def _dsinc_pi_exact(x: Any) -> Any:
+    if x == 0 or mpmath.isinf(x):
+        return mpmath.mpf(0)
+    with _digits_for_what_cancels(x):
+        return (mpmath.cospi(x) - mpmath.sincpi(x)) / x
+
+
+def _d2sinc_pi_exact(x: Any) -> Any:
+    if x == 0 or mpmath.isinf(x):
+        return -(mpmath.pi**2) / 3 if x == 0 else mpmath.mpf(0)
+    with _digits_for_what_cancels(x):
+        return -(mpmath.pi**2) * mpmath.sincpi(x) - 2 * _dsinc_pi_exact(x) / x
+
+
+def _digits_for_what_cancels(x: Any) -> Any:
+    """A context with as many more bits as a difference of terms of order x and x**3 loses."""
+    return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
+
+
+_MODULES = (special, error_free, scaled, erfcx, half_turns)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -405,6 +435,11 @@ _ROWS = [
         ulps=3,
     ),
     _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.5),
+    _row("sin_pi", lambda y, x: (sympy.pi * _f("cos_pi", x),), exact=mpmath.sinpi, growth="bounded", ulps=2),
+    _row("cos_pi", lambda y, x: (-sympy.pi * _f("sin_pi", x),), exact=mpmath.cospi, growth="bounded", ulps=2),
+    _row("sinc_pi", lambda y, x: (_f("dsinc_pi", x),), exact=mpmath.sincpi, growth="bounded", ulps=3),
+    _row("dsinc_pi", lambda y, x: (_f("d2sinc_pi", x),), exact=_dsinc_pi_exact, growth="bounded", ulps=2),
+    _row("d2sinc_pi", None, exact=_d2sinc_pi_exact, growth="bounded", ulps=2),
     _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=1.5),
     _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded", ulps=2),
     # Hyperbolic functions

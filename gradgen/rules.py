@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sympy import Expr
+from sympy import Expr, pi
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,10 @@ def _positive(a: Expr) -> bool:
     return bool(a.is_positive)
 
 
+def _is_multiple_of_pi(a: Expr) -> bool:
+    return bool((a / pi).is_Rational)
+
+
 def _is_even(a: Expr) -> bool:
     return bool(a.is_even)
 
@@ -44,6 +48,8 @@ def _is_odd(a: Expr) -> bool:
 
 
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
+_HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
+_REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _OVERFLOW = "the exponential overflows long before the result"
 
 RULES: tuple[Rule, ...] = (
@@ -70,6 +76,19 @@ RULES: tuple[Rule, ...] = (
     Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
     Rule("1/cosh(u)", "sech(u)", "cosh overflows where its reciprocal is still a number"),
     Rule("1/sinh(u)", "csch(u)", "sinh overflows where its reciprocal is still a number"),
+    # Circular functions of half turns
+    Rule("sin(a*u)", "sin_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
+    Rule("cos(a*u)", "cos_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
+    Rule("sinc(a*u)", "sinc_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
+    Rule("sin_pi(u)/u", "pi*sinc_pi(u)", _REMOVABLE),
+    Rule("sin_pi(a*u)/u", "a*pi*sinc_pi(a*u)", _REMOVABLE),
+    Rule("sin_pi(v*u)/u", "v*pi*sinc_pi(v*u)", _REMOVABLE),
+    # Quotients that are 0/0
+    Rule("sin(u)/u", "sinc(u)", _REMOVABLE),
+    Rule("sin(a*u)/u", "a*sinc(a*u)", _REMOVABLE),
+    Rule("sin(v*u)/u", "v*sinc(v*u)", _REMOVABLE),
+    Rule("sin(v*u)/sin(u)", "v*sinc(v*u)/sinc(u)", _REMOVABLE, tried=True),
+    Rule("sin(a*u)/sin(u)", "a*sinc(a*u)/sinc(u)", _REMOVABLE, tried=True),
     # 1 - f and 1 + f
     Rule("1 - sigmoid(u)", "sigmoid(-u)", _TAIL),
     Rule("2*sigmoid(u) - 1", "tanh(u/2)", "near u = 0 only the difference is left"),
@@ -109,6 +128,8 @@ RULES: tuple[Rule, ...] = (
     Rule("pi - atan2(1, u)", "atan2(1, -u)", "for u << 0 only the difference is left"),
     Rule("pi/2 - atan(u)", "atan2(1, u)", "for u >> 0 only the difference is left"),
     Rule("asin(tanh(u))", "2*atan(tanh(u/2))", "tanh nears 1, where asin loses half of its digits"),
+    Rule("sin(acos(u))", "sqrt((1 - u)*(1 + u))", "the sine of what is rounded near 0 or pi", tried=True),
+    Rule("cos(asin(u))", "sqrt((1 - u)*(1 + u))", "the cosine of what is rounded near pi/2", tried=True),
     Rule("acos(tanh(u))", "2*atan(exp(-u))", "tanh nears 1, where acos loses half of its digits"),
     Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
     Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),

@@ -214,16 +214,21 @@ def sinc(x: Tensor) -> Tensor:
     return torch.where(x == 0, 1.0, torch.where(x.isinf(), 0.0, torch.sin(x) / x))
 '''
 
-C["dsinc"] = """\
-/* (sin(x) / x)' = (cos(x) - sin(x) / x) / x, near 0 its Taylor series, -x/3 + x^3/30 - ..., nested. */
-FN real dsinc(real x) {
-    double z = x, w = z * z, s = 1;
-    if (isinf(z)) return real(0);
-    if (w > 4) return real((cos(z) - sin(z) / z) / z);
+C["dsinc_double"] = """\
+/* (sin(z) / z)' = (cos(z) - sin(z) / z) / z, near 0 its Taylor series, -z/3 + z^3/30 - ..., nested. */
+FN double dsinc_double(double z) {
+    double w = z * z, s = 1;
+    if (isinf(z)) return 0;
+    if (w > 4) return (cos(z) - sin(z) / z) / z;
     for (int k = 10; k > 0; k--) s = 1 - s * w * (1.0 / (2 * k * (2 * k + 3)));
-    return real(-z * s / 3);
+    return -z * s / 3;
 }
 """
+C["dsinc"] = """\
+/* (sin(x) / x)' */
+FN real dsinc(real x) { return real(dsinc_double(x)); }
+"""
+NEEDS["dsinc"] = ("dsinc_double",)
 TORCH["dsinc"] = '''\
 def dsinc(x: Tensor) -> Tensor:
     """(sin(x) / x)' = (cos(x) - sin(x) / x) / x, near 0 its Taylor series, -x/3 + x^3/30 - ..., nested."""
@@ -235,16 +240,21 @@ def dsinc(x: Tensor) -> Tensor:
     return torch.where(z.isinf(), 0.0, y).to(x.dtype)
 '''
 
-C["d2sinc"] = """\
-/* (sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ... */
-FN real d2sinc(real x) {
-    double z = x, w = z * z, s = 1;
-    if (isinf(z)) return real(0);
-    if (w > 4) return real(-(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z);
+C["d2sinc_double"] = """\
+/* (sin(z) / z)'' = -(sin(z) + 2 (cos(z) - sin(z) / z) / z) / z, near 0 its Taylor series, -1/3 + z^2/10 - ... */
+FN double d2sinc_double(double z) {
+    double w = z * z, s = 1;
+    if (isinf(z)) return 0;
+    if (w > 4) return -(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z;
     for (int k = 10; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
-    return real(-s / 3);
+    return -s / 3;
 }
 """
+C["d2sinc"] = """\
+/* (sin(x) / x)'' */
+FN real d2sinc(real x) { return real(d2sinc_double(x)); }
+"""
+NEEDS["d2sinc"] = ("d2sinc_double",)
 TORCH["d2sinc"] = '''\
 def d2sinc(x: Tensor) -> Tensor:
     """(sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ..."""

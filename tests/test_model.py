@@ -46,7 +46,10 @@ ARITHMETIC = {
     "x + y": lambda x, y: x + y,
     "x - y": lambda x, y: x - y,
     "x * y": lambda x, y: x * y,
-    "x / y": lambda x, y: x * (1 / y),
+    "x / y": lambda x, y: x / y,
+    "x / y**2": lambda x, y: x / y / y,
+    "x / sqrt(abs(y))": lambda x, y: x / np.sqrt(np.abs(y)),
+    "x / y + 1 / y": lambda x, y: x * (1 / y) + 1 / y,  # the reciprocal has a name
     "x**2": lambda x, y: x * x,
     "x**3": lambda x, y: x * x * x,
     "x**4": lambda x, y: (x * x) * (x * x),

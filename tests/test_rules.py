@@ -14,7 +14,7 @@ from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, rewrite
-from gradgen.rules import RULES, Rule
+from gradgen.rules import RULES, Rule, _is_multiple_of_pi
 
 
 def evaluate(root: Node, point: dict[str, mpf]) -> mpf:
@@ -34,10 +34,12 @@ def test_rule_is_an_identity(rule: Rule) -> None:
         for _ in range(120):
             point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v", "w")}
             numbers = {name: sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
+            if rule.condition is _is_multiple_of_pi:
+                numbers = {name: sympy.pi * number / 3 for name, number in numbers.items()}
             held = [number for name, number in numbers.items() if name in inputs_of([pattern.pattern])]
             if rule.condition is not None and not rule.condition(*held):
                 continue
-            point |= {name: mpf(int(number)) for name, number in numbers.items()}
+            point |= {name: mpmath.mpmathify(sympy.N(number, 260)) for name, number in numbers.items()}
             before, after = evaluate(pattern.pattern, point), evaluate(pattern.replacement, point)
             if mpmath.isnan(before):  # outside the domain of the formula as it was written
                 continue
@@ -51,7 +53,7 @@ def sound(build: str) -> str:
     graph = Graph(["k"])
     names = {name: graph.input(name) for name in ("x", "y", "k")}
     names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    return repr(rewrite([eval(build, {}, names)])[0])
+    return repr(rewrite([eval(build, {"sympy": sympy}, names)])[0])
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,13 @@ def sound(build: str) -> str:
             "add(where(ge(x, 0), mul(add(1, mul(-1, y)), x), mul(-1, mul(x, y))), softplus(mul(-1, modulus(x))))",
         ),
         ("1 - cos(x)", "mul(2, pow(sin(mul(1/2, x)), 2))"),
+        ("sin(x)/x", "sinc(x)"),
+        ("sin(k*x)/x", "mul(k, sinc(mul(k, x)))"),
+        ("sin(2*sympy.pi*x)", "sin_pi(mul(2, x))"),
+        ("cos(sympy.pi*x/3)", "cos_pi(mul(1/3, x))"),
+        ("sin(sympy.pi*x)/(sympy.pi*x)", "sinc_pi(x)"),
+        ("sinc(sympy.pi*x)", "sinc_pi(x)"),
+        ("sin(sympy.sqrt(2)*sympy.pi*x)", "sin(mul(sqrt(2)*pi, x))"),
     ],
 )
 def test_rules_meet_formulas_as_they_are_typed(written: str, expected: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
+import operator
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -18,10 +20,15 @@ import pytest
 import torch
 from mpmath import inf, mpf, nan
 
-from gradgen import erfcx, error_free, special
+from gradgen import erfcx, error_free, half_turns, special
+from gradgen.primitives import PRIMITIVES
 
-C_TEXTS, TORCH, NEEDS = special.C | erfcx.C, special.TORCH | erfcx.TORCH, special.NEEDS | erfcx.NEEDS
-HELPERS = {part for parts in NEEDS.values() for part in parts}
+_MODULES = (special, erfcx, half_turns)
+C_TEXTS, TORCH, NEEDS = (
+    functools.reduce(operator.or_, dicts)
+    for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
+)
+HELPERS = {part for parts in NEEDS.values() for part in parts} - PRIMITIVES.keys()
 BAR = 4.0
 POINTS = 20  # per stratum and function
 
@@ -96,6 +103,20 @@ def _sinc(order: int) -> Callable[[Any], Any]:
         first = (c - s / x) / x
         second = -(s + 2 * first) / x
         return (s / x, first, second, -(c + 3 * second) / x)[order]
+
+    return value
+
+
+def _sinc_pi(order: int) -> Callable[[Any], Any]:
+    """The derivatives of sin(pi x)/(pi x)."""
+
+    def value(x: Any) -> Any:
+        if abs(x) < 0.3:
+            return mpmath.pi**order * _sinc(order)(mpmath.pi * x)
+        s, c = mpmath.sincpi(x), mpmath.cospi(x)
+        first = (c - s) / x
+        second = -(mpmath.pi**2) * s - 2 * first / x
+        return (s, first, second, -(mpmath.pi**2 * c + 3 * second) / x)[order]
 
     return value
 
@@ -240,6 +261,7 @@ _ROOTS = (
     -3,
     -10,
 )
+_HALVES = (0.25, 0.5, 1, 1.5, 2.5, 3, 4096.5, 8191, 2097152.5, 1e9, 3e22)
 _TURNS = (2.0815759778181, 4.4934094579090642, 7.7252518369377, 5.9403699904)
 
 CASES: dict[str, Case] = {
@@ -255,6 +277,12 @@ CASES: dict[str, Case] = {
     "sinc": Case(_of(_sinc(0), _sinc(1)), ((-4, 4), (-100, 100)), _TURNS),
     "dsinc": Case(_of(_sinc(1), _sinc(2)), ((-4, 4), (-100, 100)), _TURNS),
     "d2sinc": Case(_of(_sinc(2), _sinc(3)), ((-4, 4), (-100, 100)), _TURNS),
+    "sin_pi": Case(_of(mpmath.sinpi, lambda x: mpmath.pi * mpmath.cospi(x)), ((-4, 4), (-1e6, 1e6)), _HALVES),
+    "cos_pi": Case(_of(mpmath.cospi, lambda x: mpmath.pi * mpmath.sinpi(x)), ((-4, 4), (-1e6, 1e6)), _HALVES),
+    **{
+        name: Case(_of(_sinc_pi(k), _sinc_pi(k + 1)), ((-4, 4), (-1e6, 1e6)), _HALVES)
+        for k, name in enumerate(["sinc_pi", "dsinc_pi", "d2sinc_pi"])
+    },
     "gamma": Case(_gamma, _GAMMA, _ROOTS),
     "loggamma": Case(_loggamma, _GAMMA, _ROOTS),
     "digamma": Case(_polygamma_of(0), _GAMMA[:4], _ROOTS),
@@ -449,6 +477,11 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
     "sinc": (1.0, 1.0, 0.0, 0.0),
     "dsinc": (0.0, -0.0, 0.0, 0.0),
     "d2sinc": (-1 / 3, -1 / 3, 0.0, 0.0),
+    "sin_pi": (-0.0, 0.0, None, None),
+    "cos_pi": (1.0, 1.0, None, None),
+    "sinc_pi": (1.0, 1.0, 0.0, 0.0),
+    "dsinc_pi": (0.0, -0.0, 0.0, 0.0),
+    "d2sinc_pi": (-(math.pi**2) / 3, -(math.pi**2) / 3, 0.0, 0.0),
     "gamma": (-math.inf, math.inf, None, math.inf),
     "loggamma": (math.inf, math.inf, None, math.inf),
     "digamma": (math.inf, -math.inf, None, math.inf),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sympy
 from sympy import Expr
 
-from gradgen.graph import Node, is_division
+from gradgen.graph import RECIPROCALS, Node, is_division
 from gradgen.model import FORMATS, rest
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
-
-_RECIPROCALS = (*map(sympy.Integer, (-1, -2, -3, -4)), -sympy.Rational(1, 2))  # powers that divisions compute
 
 
 def decimal(value: Expr) -> str:
@@ -48,7 +46,7 @@ class NumericPrinter(Printer):
         return sympy.S.One, 1 / number  # 2 * x might overflow
 
     def _is_reciprocal(self, node: Node) -> bool:
-        return node.op == "pow" and node not in self.names and node.args[1].number in _RECIPROCALS
+        return node.op == "pow" and node not in self.names and node.args[1].number in RECIPROCALS
 
     def _denominator(self, node: Node) -> str:
         base, exponent = node.args[0], node.args[1].number
@@ -60,7 +58,7 @@ class NumericPrinter(Printer):
     def print_pow(self, node: Node) -> tuple[str, int]:
         base, exponent = node.args
         value = exponent.number
-        if value in _RECIPROCALS:
+        if value in RECIPROCALS:
             return f"{self.literal('1')} / {self._denominator(node)}", PRODUCT
         if value == sympy.Rational(1, 2):
             return self.sqrt.format(self.expression(base)), ATOM
