@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import sympy
@@ -28,6 +28,8 @@ TARGET = 3.0
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
+
+_ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
@@ -67,6 +69,19 @@ class Quality:
         return max(self.double.error, min(self.single.error, self.wide.error))
 
 
+@dataclass(frozen=True)
+class Arithmetic:
+    """In which arithmetic a kernel is computed.
+
+    Attributes:
+        wide: the types that are computed in float64.
+        uncorrected: the types in which what is compensated need not be.
+    """
+
+    wide: tuple[str, ...] = ()
+    uncorrected: tuple[str, ...] = ()
+
+
 class Choice:
     """The forms in which the results of an op are computed.
 
@@ -103,6 +118,7 @@ class Choice:
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
         self._plain_forms: dict[Node, Node] = {}  # without compensation and limits at infinity
+        self._needs_no_correction: set[Node] = set()  # in float32
         self.notes: dict[Node, list[str]] = {node: [] for node in every}
         sound = self._measured(every, range(len(every)), near=True)
         self._quality = dict(zip(every, sound, strict=True))
@@ -112,6 +128,7 @@ class Choice:
                 self._patch(node, column)
                 self._plain_forms[node] = self._forms[node]
                 self._compensate(node, column)
+                self._leave_plain(node, column)
                 self._settle(node, column)
 
     def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
@@ -313,6 +330,15 @@ class Choice:
             if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
                 return
 
+    def _leave_plain(self, node: Node, column: int) -> None:
+        """Where float32 meets the target without the corrections that float64 needs, it goes without."""
+        form = self._forms[node]
+        if form.op == "compensated":
+            (plain,) = self._measured(form.args, [column], near=True)
+            if plain.single.error <= TARGET:
+                self._quality[node] = replace(self._quality[node], single=plain.single)
+                self._needs_no_correction.add(node)
+
     def _settle(self, node: Node, column: int) -> None:
         """Give the form its limits at infinite inputs where it is NaN."""
         form = self._forms[node]
@@ -345,6 +371,14 @@ class Choice:
         """The modelled errors of a result."""
         return self._quality[node]
 
+    def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
+        """In which arithmetic a kernel that computes these results is best computed."""
+        marked = [node for node in nodes if node in self._forms and _is_marked(self._forms[node])]
+        narrow = all(node in self._needs_no_correction for node in marked)
+        wide = self.wide(nodes)
+        kinds = ("float32", *_ROUGH) if narrow else _ROUGH
+        return Arithmetic(wide, tuple(dtype for dtype in kinds if dtype not in wide) if marked else ())
+
     def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
         """The types of which a kernel that computes these results is better computed in float64."""
         found = [self._quality[node] for node in nodes if node in self._quality]
@@ -355,6 +389,10 @@ class Choice:
             errors = [(single.error, wide.error) for single, wide in pairs]
         narrow, widened = (max(column, default=0.0) for column in zip(*errors, strict=True)) if errors else (0.0, 0.0)
         return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
+
+
+def _is_marked(form: Node) -> bool:
+    return any(below.op == "compensated" for below in topological([form]))
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:

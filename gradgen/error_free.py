@@ -1,7 +1,7 @@
 """Texts of error-free transformations, which compensated arithmetic is made of; see `special` for the conventions.
 
 Sums and products are exact as the computed result and what it lacks, which is a number of the type as well. The
-kernel's prelude tells by `GG_WIDE` whether the arithmetic is double for results that are not.
+kernel's prelude tells by `GG_PLAIN` where nothing need be corrected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NEEDS["quotient_error"] = ("product_error",)
 C["corrected"] = """\
 /* A value and what it lacks, where that is a number, and not far below what is stored; -0 lacks nothing. */
 FN real corrected(real value, real error) {
-    return !GG_WIDE && error != 0 && error - error == 0 ? value + error : value;
+    return !GG_PLAIN && error != 0 && error - error == 0 ? value + error : value;
 }
 """
 TORCH["corrected"] = '''\

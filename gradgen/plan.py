@@ -11,7 +11,7 @@ from functools import reduce
 
 from sympy import Expr
 
-from gradgen.choose import Choice
+from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
@@ -54,6 +54,7 @@ class Kernel:
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
+        uncorrected: other types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic, to be read; None where there are none.
     """
 
@@ -64,6 +65,7 @@ class Kernel:
     statements: tuple[Statement, ...]
     names: dict[Node, str]
     wide: tuple[str, ...]
+    uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
 
     @property
@@ -86,7 +88,7 @@ class Accuracy:
         single: of float32.
         double: of float64.
         wide: whether float32 is computed in float64.
-        compensated: whether it is computed in compensated arithmetic.
+        compensated: the types, of float32 and float64, in which it is computed in compensated arithmetic.
         forms: in what forms it is computed, where not in the one that the rewriting gave.
     """
 
@@ -94,7 +96,7 @@ class Accuracy:
     single: Worst
     double: Worst
     wide: bool
-    compensated: bool
+    compensated: tuple[str, ...]
     forms: tuple[str, ...]
 
 
@@ -189,7 +191,7 @@ class _Planner:
         written = dict(zip(self.values, self.raw, strict=True))
         self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         forms = [self.choice.form(value) for value in self.values]
-        forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.wide(self.values))
+        forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.arithmetic(self.values))
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
         if not self.differentiable:
             return Operation(self.formula, outputs, (), (), (), forward, None, None, (), tuple(errors))
@@ -202,7 +204,7 @@ class _Planner:
         terms = [[([g], d) for g, d in zip(grads, row, strict=True)] for row in from_saved]
         optional = list(grads) if len(grads) > 1 else []
         results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
-        backward = self.sums(terms, results, [*grads, *saved_names], optional, self.choice.wide(flat))
+        backward = self.sums(terms, results, [*grads, *saved_names], optional, self.choice.arithmetic(flat))
         errors += [self.error(name, row, backward) for name, row in zip(results, derivatives, strict=True)]
         double, of = self.double_backward(from_saved, seconds, grads, saved, results)
         return Operation(
@@ -229,7 +231,9 @@ class _Planner:
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
-        compensated = any(below.op == "compensated" for below in topological(map(self.choice.form, nodes)))
+        marked = any(below.op == "compensated" for below in topological(map(self.choice.form, nodes)))
+        narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
+        compensated = (*narrow, "float64") if marked else ()
         return Accuracy(result, single, max(quality.double for quality in found), wide, compensated, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
@@ -335,7 +339,7 @@ class _Planner:
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
         nodes = [node for _, terms in targets for _, node in terms]
-        kernel = self.sums([terms for _, terms in targets], names, tensors, optional, self.choice.wide(nodes))
+        kernel = self.sums([terms for _, terms in targets], names, tensors, optional, self.choice.arithmetic(nodes))
         return kernel, tuple(name for name, _ in targets)
 
     # Kernels
@@ -346,7 +350,7 @@ class _Planner:
         results: Sequence[str],
         tensors: list[str],
         optional: list[str],
-        wide: tuple[str, ...],
+        arithmetic: Arithmetic,
     ) -> Kernel:
         """A kernel whose results are sums of derivatives, each weighted by incoming gradients that may be missing."""
         graph = self.graph
@@ -360,7 +364,7 @@ class _Planner:
                     term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
                 total = graph.add(total, term)
             values.append(total)
-        return self.kernel(values, results, tensors, optional, wide)
+        return self.kernel(values, results, tensors, optional, arithmetic)
 
     def kernel(
         self,
@@ -368,14 +372,15 @@ class _Planner:
         results: Sequence[str],
         tensors: list[str],
         optional: list[str],
-        wide: tuple[str, ...],
+        arithmetic: Arithmetic,
     ) -> Kernel:
         roots = limits(values)
         exact = Compensation(roots)
-        plain = self.written(unmarked(roots), {}, results, tensors, optional, wide)
+        plain = self.written(unmarked(roots), {}, results, tensors, optional, arithmetic.wide)
         if exact.roots == roots:
             return plain
-        return replace(self.written(exact.roots, exact.errors, results, tensors, optional, wide), plain=plain)
+        kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
+        return replace(kernel, uncorrected=arithmetic.uncorrected, plain=plain)
 
     def written(
         self,

@@ -120,6 +120,7 @@ class _KernelText:
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
         self.wide = kernel.wide
+        self.plain = kernel.uncorrected
         self.scalars = kernel.scalars
         self.scalar_kinds = [(kernel_name(kernel, p), p.kind) for p in kernel.scalars]
         self.names = [*kernel.tensors, *(name for name, _ in self.scalar_kinds)]
@@ -305,7 +306,7 @@ class _OperationText:
         """A table of the modelled errors."""
         rows = [("", "float32", "float64", "")]
         for error in self.operation.accuracy:
-            notes = ["in compensated arithmetic"] if error.compensated else []
+            notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
             notes += ["float32 is computed in float64"] if error.wide else []
             note = "; ".join(notes)
             rows.append((error.name, _ulps(error.single), _ulps(error.double), note))

@@ -542,7 +542,6 @@ DIFFERENCES = [
         "atan_by_asin", "asin(x/sqrt(1 + x**2))", (1e20, 1e30, 1e4),
         "0 instead of pi/2", "tinygrad/tinygrad#17944", by=("", "x"),
         known={
-            "float32": "infinite: derivative by x at 10000 is nan, exactly 1e-08; the argument of asin is rounded to 1",
             "float64": "infinite: derivative by x at 1e+30 is nan, exactly 1e-60; the argument of asin is rounded to 1",
         },
     ),

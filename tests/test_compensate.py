@@ -15,6 +15,7 @@ import torch
 from building import build
 from mpmath import mpf
 
+from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, marked
 from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, topological
@@ -135,3 +136,24 @@ def test_generated_texts(tmp_path: Path, path: str, dtype: torch.dtype) -> None:
         with mpmath.workdps(60):
             right = (mpf(a) - mpf(b)) ** 3 + a
             assert abs(result - right) <= 1.01 * abs(right) * mpf(2) ** -(24 if dtype is torch.float32 else 53)
+
+
+def test_types_that_need_no_corrections_are_computed_without(tmp_path: Path) -> None:
+    """float32 in float64 arithmetic has no use for them, and what is stored with few digits has none either."""
+    module, _ = build(CANCELS, tmp_path)
+    kernel = module._F
+    plain = {dtype: "GG_PLAIN = 1" in kernel.cpu_source(dtype) for dtype in module.rt._FORMATS}
+    assert not plain[torch.float64]
+    assert plain[torch.bfloat16]
+    assert plain[torch.float16]
+    assert plain[torch.float32] == (torch.float32 in kernel.plain)
+    assert kernel.wide <= kernel.plain
+
+
+def test_half_types_go_without() -> None:
+    node = parsed("x**3 - 3*x**2*y + 3*x*y**2 - y**3 + x")
+    choice = Choice([node], [], ["x", "y"], {})
+    assert "compensated" in {below.op for below in topological([choice.form(node)])}
+    arithmetic = choice.arithmetic([node])
+    assert {*arithmetic.wide, *arithmetic.uncorrected} >= {"bfloat16", "float16"}
+    assert choice.arithmetic([parsed("x*y")]) == Arithmetic()
