@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 import sympy
 from sympy import Expr
@@ -19,7 +19,7 @@ from gradgen.limits import limits
 from gradgen.measure import Reference, Worst
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
-from gradgen.rewrite import factored, rewrite, tried
+from gradgen.rewrite import factored, factors, rewrite, tried
 
 BAR = 4.0
 
@@ -44,7 +44,8 @@ _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _BESIDE_REACH = (0.5, 0.8, 0.97, 1.002, 1.02, 1.1, 1.3, -0.97, -1.002, -1.1)
-_DIFFERENCE = "difference"  # the input that stands for one
+# Inputs that stand for something else; no user can give these names
+_DIFFERENCE, _PRODUCT = "a difference", "a product"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
 
@@ -257,8 +258,7 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better."""
-        for root, variable, place in self._expansions(node):
-            fixed, varying = series.varying(root, [*self._tensors, _DIFFERENCE])
+        for root, fixed, varying, variable, place in self._expansions(node):
             quality = self._quality[node]
             has_pole = self._has_pole(self._forms[node] if variable is place else root, variable)
             if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
@@ -277,7 +277,8 @@ class Choice:
                         patched += self._patched(form, column, place, reach, near)
             if patched:
                 rank, _, _, form = min(patched, key=lambda entry: entry[:2])
-                if has_pole or rank < _rank(quality):
+                is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, place))
+                if is_gone or rank < _rank(quality):
                     self._look_beside(form, place)
                     (measured,) = self._measured([form], [column], near=True)
                     self._forms[node], self._quality[node] = form, measured
@@ -291,13 +292,32 @@ class Choice:
             for reference in (self._single, self._double):
                 reference.look_at([{**self._hyper, str(place.value): reach * share} for share in _BESIDE_REACH])
 
-    def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node]]:
-        """Where to look for a series: a node, what it is a function of alone, and what that stands for."""
-        _, varying = series.varying(node, self._tensors)
-        for variable in itertools.islice(series.variables(varying, self._tensors), _MOST_VARIABLES):
-            yield node, variable, variable
-        for form, difference in self._shifted(node):
-            yield form, node.graph.input(_DIFFERENCE), difference
+    def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node, Node, Node]]:
+        """Where to look for a series: a form of the node as something fixed times a function of a variable alone.
+
+        Yields the form, both factors, the variable, and what that stands for.
+        """
+        for form in dict.fromkeys((node, factored(node))):
+            for fixed, varying, variable in _functions_of_one(form, self._tensors):
+                yield form, fixed, varying, variable, variable
+        for name, stands_for in ((_PRODUCT, self._in_products), (_DIFFERENCE, self._shifted)):
+            for form, place in stands_for(node):
+                for fixed, varying, variable in _functions_of_one(form, [name]):
+                    if variable.value == name:
+                        yield form, fixed, varying, variable, place
+
+    def _in_products(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """The node as a function of each product of an input: of v = k*x, with k/v in place of 1/x."""
+        moved = node.graph.input(_PRODUCT)
+        tensors = [node.graph.input(name) for name in self._tensors]
+        for product in topological([node]):
+            number, found = factors(product) if product.op == "mul" else (1, [])
+            for x in [base for base, power in found if power == 1 and base in tensors]:
+                others = [base**power for base, power in found if base is not x]
+                rest = reduce(node.graph.mul, others, node.graph.const(number))
+                if x not in topological([rest]):
+                    (form,) = substitute(substitute([node], {product: moved}), {x: moved / rest})
+                    yield factored(form), product
 
     def _patched(
         self, form: Node, column: int, variable: Node, reach: float, near: Node
@@ -389,6 +409,14 @@ class Choice:
             errors = [(single.error, wide.error) for single, wide in pairs]
         narrow, widened = (max(column, default=0.0) for column in zip(*errors, strict=True)) if errors else (0.0, 0.0)
         return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
+
+
+def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:
+    """The root as a product of what is free of one of some inputs and a function of a variable; and that variable."""
+    for name in names:
+        fixed, varying = series.varying(root, [name])
+        for variable in itertools.islice(series.variables(varying, [name]), _MOST_VARIABLES):
+            yield fixed, varying, variable
 
 
 def _is_marked(form: Node) -> bool:

@@ -96,7 +96,7 @@ class Program:
             i, k = self._places[top], self._places[base]
             divide = _divide(exponent, form)
             return lambda values, point, turn: divide(values[i], values[k])
-        if op in _ARITHMETIC:
+        if op in _ARITHMETIC and not (op == "pow" and node.args[1].number not in _WRITTEN_OUT):
             compute = _ARITHMETIC[op](node, form)
             return lambda values, point, turn: compute(*[values[arg] for arg in args])
         return lambda values, point, turn: _function(op, [values[arg] for arg in args], form, place + turn)
@@ -143,14 +143,16 @@ def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
 
 def _pow(node: Node, form: Format) -> Callable[[float, float], float]:
     exponent, rounded = node.args[1].number, form.rounded
+    assert exponent is not None
     if exponent == HALF:
         return lambda base, _: _root(rounded, base)
     if exponent in RECIPROCALS:
         divide = _divide(exponent, form)
         return lambda base, _: divide(1.0, base)
-    if exponent in (2, 3, 4):
-        return partial(_small_power, rounded, int(exponent))
-    return lambda base, power: _function("pow", [base, power], form, 0)
+    return partial(_small_power, rounded, int(exponent))
+
+
+_WRITTEN_OUT = (*RECIPROCALS, HALF, *map(sympy.Integer, (2, 3, 4)))  # powers that the printers write out
 
 
 def _divide(exponent: sympy.Expr, form: Format) -> Callable[[float, float], float]:

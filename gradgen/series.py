@@ -188,6 +188,8 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
         return args[0] * args[1]  # type: ignore[operator]
     if node.op == "pow" and node.args[1].number is not None:
         return args[0].power(evaluated(node.args[1], [], {}))  # type: ignore[union-attr]
+    if node.op == "unit":
+        return args[0] * args[1].power(mpf(-1))  # type: ignore[operator, union-attr]
     if node.op == "hypot":
         return (args[0] * args[0] + args[1] * args[1]).power(mpf(1) / 2)  # type: ignore[operator]
     if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
@@ -202,7 +204,7 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     return args[0].through(row.mpmath)  # type: ignore[union-attr]
 
 
-_NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "unit"})
+_NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt"})
 
 
 def _branch(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
