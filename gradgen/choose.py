@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -43,7 +43,7 @@ _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
-_BESIDE_REACH = (0.5, 0.8, 0.97, 1.002, 1.02, 1.1, 1.3, -0.97, -1.002, -1.1)
+_BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
 # Inputs that stand for something else; no user can give these names
 _DIFFERENCE, _PRODUCT = "a difference", "a product"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
@@ -268,29 +268,30 @@ class Choice:
                 continue
             others = rational.forms(node, powers=column < self._reported)
             forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
+            reaches = [(form, reach) for form in forms for reach in self._reaches(form, place, column)]
+            self._look_beside({reach for _, reach in reaches}, place)
             patched: list[tuple[tuple[int, int], float, Quality, Node]] = []
-            for form in forms:
-                for reach in self._reaches(form, place, column):
-                    near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
-                    if near is not None:
-                        (near,) = substitute([fixed * near], {variable: place})
-                        patched += self._patched(form, column, place, reach, near)
+            for form, reach in reaches:
+                near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
+                if near is not None:
+                    (near,) = substitute([fixed * near], {variable: place})
+                    patched += self._patched(form, column, place, reach, near)
             if patched:
                 rank, _, _, form = min(patched, key=lambda entry: entry[:2])
                 is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, place))
                 if is_gone or rank < _rank(quality):
-                    self._look_beside(form, place)
                     (measured,) = self._measured([form], [column], near=True)
                     self._forms[node], self._quality[node] = form, measured
                     self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
                     return
 
-    def _look_beside(self, form: Node, place: Node) -> None:
-        """Add inputs just inside and outside of where the series ends."""
+    def _look_beside(self, reaches: Collection[float], place: Node) -> None:
+        """Add inputs just inside and outside of where a series might end."""
         if place.op == "input" and len(self._tensors) == 1:
-            reach = float(form.args[0].args[1].number)  # type: ignore[arg-type]
+            name = str(place.value)
+            at = [{**self._hyper, name: reach * share} for reach in sorted(reaches) for share in _BESIDE_REACH]
             for reference in (self._single, self._double):
-                reference.look_at([{**self._hyper, str(place.value): reach * share} for share in _BESIDE_REACH])
+                reference.look_at(at)
 
     def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node, Node, Node]]:
         """Where to look for a series: a form of the node as something fixed times a function of a variable alone.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 
 import mpmath
@@ -15,24 +16,28 @@ from sympy import Expr
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Program
 
-FAR = (2.0**160, 2.0**320)  # stand for infinity
+_DISTANCES = ((160, 1.0, 0.3741), (320, 1.0, 0.8519), (320, 1.625, 0.1093))
+# These stand for infinity: no whole numbers, of which a periodic function may know but one value
+with mpmath.workprec(500):
+    FAR = tuple(mpf(2) ** power * share + fraction for power, share, fraction in _DISTANCES)
 _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
-_OTHERS = ((0.75, 0.5), (-1.25, -0.375))  # of inputs that stay finite: the first one, and by how much the next differ
-_VARIED = ((1.0, 0.0), (-1.0, 0.0), (2.5, 0.125))  # factors and summands of hyper-parameters
+# Inputs that stay finite: the first one, and by how much the next differ
+_OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
+_VARIED = 6  # hyper-parameters that are drawn at random
 
-Exact = Callable[[Mapping[str, float | bool]], mpf | None]
+Exact = Callable[[Mapping[str, float | bool | mpf]], mpf | None]
 
 
-def tends_to(near: mpf | None, far: mpf | None) -> mpf | None:
-    """The limit of a function that has these values far out; None where it is not plain to see."""
-    if near is None or far is None:
-        return None
-    if _is_same(near, far):
+def tends_to(values: Sequence[mpf]) -> mpf | None:
+    """The limit of a function that has these values at the distances of `FAR`; None where it is not plain to see."""
+    *near, far = values
+    if all(_is_same(value, far) for value in near):
         return far
-    if max(abs(near), abs(far)) < 1 / _BEYOND:
+    sizes = [abs(value) for value in values]
+    if max(sizes) < 1 / _BEYOND:
         return mpf(0)
-    if min(abs(near), abs(far)) > _BEYOND and near * far > 0 and abs(near) < abs(far):
+    if min(sizes) > _BEYOND and all(value * far > 0 for value in near) and sizes == sorted(sizes):
         return mpmath.sign(far) * mpmath.inf
     return None
 
@@ -56,8 +61,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     for x, sign in itertools.product(read, (1, -1)):
         name = str(x.value)
         if any(math.isnan(program({**point, name: sign * math.inf}, 0)[-1]) for point in points):
-            far = [[exact({**point, name: sign * distance}) for distance in FAR] for point in points]
-            limit = _common([tends_to(*values) for values in far if None not in values])
+            limit = _common(_limits(exact, point, name, sign) for point in points)
             if limit is not None:  # infinity is what is there already, or its opposite
                 limits[x, sign] = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)
     for limit in dict.fromkeys(limits.values()):
@@ -66,18 +70,34 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     return form
 
 
+def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: int) -> tuple[bool, mpf | None]:
+    """Whether a function is a number far out along an input, and what it tends to there."""
+    values = [exact({**point, name: mpmath.fmul(sign, distance, exact=True)}) for distance in FAR]
+    known = [value for value in values if value is not None]
+    return bool(known), tends_to(known) if len(known) == len(values) else None
+
+
 def _varied(hyper: Mapping[str, float | bool]) -> list[dict[str, float | bool]]:
-    """Hyper-parameters of other sizes and signs, on which a limit may hang."""
-    real = {name: value for name, value in hyper.items() if isinstance(value, float)}
-    return [{**hyper, **{name: scale * value + shift for name, value in real.items()}} for scale, shift in _VARIED]
+    """Hyper-parameters of other sizes and signs, on which a limit may hang; flags stay as they are."""
+    randoms = random.Random(0)
+    rows = [dict(hyper)]
+    for k in range(_VARIED):
+        row: dict[str, float | bool] = {}
+        for name, value in hyper.items():
+            drawn = (abs(value) + 1) * randoms.uniform(-3, 3)
+            row[name] = value if isinstance(value, bool) else value + k % 3 if isinstance(value, int) else drawn
+        rows.append(row)
+    return [row for k, row in enumerate(rows) if row not in rows[:k]]
 
 
 def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node:
     """The condition that one of some inputs is infinite, of some sign each, and no other is NaN."""
     graph = read[0].graph
     sizes = [graph.apply("abs", x) for x in read]
-    if len(places) == 2 * len(read):
-        return graph.apply("eq", reduce(lambda a, b: graph.apply("maximum", a, b), sizes), sympy.oo)
+    if len(places) == 2 * len(read) and len(read) <= 2:  # one of them; NaN shows in both extremes
+        infinite = graph.apply("eq", reduce(partial(graph.apply, "maximum"), sizes), sympy.oo)
+        finite = graph.apply("lt", reduce(partial(graph.apply, "minimum"), sizes), sympy.oo)
+        return infinite if len(read) == 1 else graph.apply("and", infinite, finite)
     conditions = []
     for x in dict.fromkeys(x for x, _ in places):
         signs = [sign for y, sign in places if y is x]
@@ -91,10 +111,16 @@ def _is_same(a: mpf, b: mpf) -> bool:
     return bool(a == b or (mpmath.isfinite(b) and abs(a - b) <= _CLOSE * abs(b)))
 
 
-def _common(limits: Sequence[mpf | None]) -> Expr | None:
-    """What all limits are, if that is a number that is a multiple of 1/2, or infinite."""
-    first, *rest = limits or [None]
-    if first is None or any(limit is None or not _is_same(limit, first) for limit in rest):
+def _common(found: Iterable[tuple[bool, mpf | None]]) -> Expr | None:
+    """What all limits are where there is a number, if that is a multiple of 1/2, or infinite; None if they differ."""
+    first = None
+    for is_number, limit in found:
+        if not is_number:
+            continue
+        if limit is None or not (first is None or _is_same(limit, first)):
+            return None
+        first = limit
+    if first is None:
         return None
     if mpmath.isinf(first):
         return sympy.oo * int(mpmath.sign(first))

@@ -16,7 +16,7 @@ import mpmath
 from mpmath import mpf
 
 from gradgen.evaluate import evaluated
-from gradgen.graph import RELATIONS, Graph, Node, substitute, topological
+from gradgen.graph import RELATIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 
 _DIGITS = 120
 _EQUAL = mpf(10) ** -60  # closer than this, two numbers count as equal
@@ -44,6 +44,41 @@ def smooth(value: Node, derivatives: Sequence[Node], tensors: Sequence[str]) -> 
         for comparison in _comparisons(derivatives)[:_MOST]:
             derivatives = _mended(value, derivatives, comparison, tensors)
     return derivatives
+
+
+def without_gaps(roots: Sequence[Node]) -> list[Node]:
+    """The roots without selections of a value that the function has there by itself: 1 where x is 0, else sinc(x).
+
+    The branch that is taken is constant, and its derivative 0.
+    """
+    new: dict[Node, Node] = {}
+    with mpmath.workdps(_DIGITS):
+        for node in topological(roots):
+            new[node] = rebuilt(node, new)
+            if new[node].op == "where" and _fills_no_gap(new[node]):
+                new[node] = new[node].args[2]
+    return [new[root] for root in roots]
+
+
+def _fills_no_gap(node: Node) -> bool:
+    """Whether a selection at one number of an input gives what its other branch gives there, too."""
+    condition, at, otherwise = node.args
+    if condition.op != "eq":
+        return False
+    x, place = sorted(condition.args, key=lambda side: side.number is not None)
+    if x.op != "input" or place.number is None or not place.number.is_finite:
+        return False
+    randoms = random.Random(0)
+    compared = 0
+    for _ in range(2 * _SAMPLES):
+        point: Point = {name: mpf(randoms.uniform(-2, 2)) for name in inputs_of([at, otherwise])}
+        point[str(x.value)] = evaluated(place, [], {})
+        one, other = _values([at, otherwise], point)
+        if mpmath.isfinite(one):
+            if not abs(one - other) <= _EQUAL * max(1, abs(one)):
+                return False
+            compared += 1
+    return compared > 0
 
 
 def _comparisons(derivatives: Sequence[Node]) -> list[_Comparison]:

@@ -118,10 +118,8 @@ class Reference:
         """From now on look at these points, too."""
         if not self._is_thin:
             rounded = FORMATS[self.dtype].rounded
-            tensors = self._tensors
-            self._points += self._defined(
-                {**point, **{name: rounded(point[name]) for name in tensors}} for point in more
-            )
+            at = [{**point, **{name: rounded(point[name]) for name in self._tensors}} for point in more]
+            self._points += self._defined(point for point in at if tuple(point.values()) not in self._known)
 
     def _defined(self, at: Iterable[Point]) -> list[Point]:
         """Those of the points at which the nodes are numbers."""
@@ -333,7 +331,7 @@ def _worst(errors: Sequence[Worst]) -> Worst:
 
 def _precision(point: Point) -> int:
     """Bits to begin with: the farther the inputs are from 1, the more."""
-    return _PRECISION + 3 * max(abs(math.frexp(value)[1]) for value in point.values())
+    return _PRECISION + 3 * max(abs(int(mpmath.mag(value))) if value else 0 for value in point.values())
 
 
 def _agree(a: mpf, b: mpf) -> bool:

@@ -21,7 +21,7 @@ from mpmath import mpf
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
-from gradgen.ulp import MANTISSA
+from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
 
@@ -37,13 +37,14 @@ class Format:
 
     digits: int
     rounded: Callable[[float], float]
+    flushed: float  # numbers below this are 0 on some machines
     is_wide: bool = False
 
 
 FORMATS = {
-    "float32": Format(MANTISSA["float32"], lambda x: ctypes.c_float(x).value),
-    "float64": Format(MANTISSA["float64"], float),
-    "wide": Format(MANTISSA["float64"], float, is_wide=True),
+    "float32": Format(MANTISSA["float32"], lambda x: ctypes.c_float(x).value, 2.0 ** SMALLEST_EXPONENT["float32"]),
+    "float64": Format(MANTISSA["float64"], float, 0.0),
+    "wide": Format(MANTISSA["float64"], float, 0.0, is_wide=True),
 }
 
 
@@ -160,8 +161,13 @@ def _divide(exponent: sympy.Expr, form: Format) -> Callable[[float, float], floa
     rounded = form.rounded
     if exponent == -HALF:
         return lambda a, b: rounded(_quotient(a, _root(rounded, b)))
-    times = range(-int(exponent))
-    return lambda a, b: reduce(lambda total, _: rounded(_quotient(total, b)), times, a)
+    times, flushed = range(-int(exponent)), form.flushed
+
+    def divide(a: float, b: float) -> float:
+        divisor = math.copysign(0.0, b) if abs(b) < flushed else b
+        return reduce(lambda total, _: rounded(_quotient(total, divisor)), times, a)
+
+    return divide
 
 
 def _root(rounded: Callable[[float], float], base: float) -> float:

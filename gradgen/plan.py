@@ -15,7 +15,7 @@ from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
-from gradgen.kinks import smooth
+from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
 from gradgen.limits import limits
 from gradgen.load import Formula
@@ -169,7 +169,7 @@ class _Planner:
         known = set(topological(raw))
         hints = [(name, convert(e)) for name, e in self.formula.names if e.args]
         hints = [(name, node) for name, node in hints if node in known]
-        sound = rewrite([*raw, *(node for _, node in hints)])
+        sound = without_gaps(rewrite([*raw, *(node for _, node in hints)]))
         self.values, named = sound[: len(raw)], sound[len(raw) :]
         self.hints = {node: name for (name, _), node in zip(hints, named, strict=True)}
         self.inputs = {p.name: self.graph.input(p.name) for p in self.formula.tensors}

@@ -437,7 +437,7 @@ _ROWS = [
     _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.5),
     _row("sin_pi", lambda y, x: (sympy.pi * _f("cos_pi", x),), exact=mpmath.sinpi, growth="bounded", ulps=2),
     _row("cos_pi", lambda y, x: (-sympy.pi * _f("sin_pi", x),), exact=mpmath.cospi, growth="bounded", ulps=2),
-    _row("sinc_pi", lambda y, x: (_f("dsinc_pi", x),), exact=mpmath.sincpi, growth="bounded", ulps=3),
+    _row("sinc_pi", lambda y, x: (_f("dsinc_pi", x),), exact=mpmath.sincpi, growth="bounded", ulps=2),
     _row("dsinc_pi", lambda y, x: (_f("d2sinc_pi", x),), exact=_dsinc_pi_exact, growth="bounded", ulps=2),
     _row("d2sinc_pi", None, exact=_d2sinc_pi_exact, growth="bounded", ulps=2),
     _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=1.5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,27 @@ def test_the_second_derivative_of_a_power_at_zero(k: float, expected: float, tmp
             (first,) = torch.autograd.grad(module.f(x, k=k).sum(), x, create_graph=True)
             (second,) = torch.autograd.grad(first.sum(), x)
             assert second.tolist() == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("signature", "formula", "at", "expected"),
+    [
+        ("x, y", "y*sinh(x)/x", (0.0, 2.0), (2.0, 0.0, 1.0)),
+        ("x, y", "y*log(1 + x)/x", (0.0, 3.0), (3.0, -1.5, 1.0)),
+        ("x, y", "(exp(x*y) - 1)/x", (0.0, 2.0), (2.0, 2.0, 1.0)),
+        ("x, y", "y*log(x)/(x - 1)", (1.0, 2.0), (2.0, -1.0, 1.0)),
+        ("x, k: float = 3.0", "(exp(k*x) - 1)/x", (0.0,), (3.0, 4.5)),
+        ("difference, x", "difference*log(x)/(x - 1)", (-0.7, 1.01), (-0.696523148, 0.995033085, 0.345385279)),
+    ],
+)
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_removable_points_of_several_inputs(
+    signature: str, formula: str, at: tuple[float, ...], expected: tuple[float, ...], path: str, tmp_path: Path
+) -> None:
+    module, _ = build(f"@op\ndef f({signature}):\n    return {formula}\n", tmp_path)
+    inputs = [torch.tensor([x], dtype=torch.float64, requires_grad=True) for x in at]
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        value = module.f(*inputs)
+        grads = torch.autograd.grad(value.sum(), inputs)
+    found = [value.item(), *(grad.item() for grad in grads)]
+    assert found == pytest.approx(expected, rel=1e-6)

@@ -76,9 +76,13 @@ class Reference:
 
     def limit(self, point: Point, quantity: Quantity) -> mpf | None:
         """What a quantity tends to as the infinite coordinates of a point grow; None where that is not plain to see."""
-        near = self._at({name: _towards(x, FAR[0]) for name, x in point.items()}, quantity)
-        far = None if near is None else self._at({name: _towards(x, FAR[1]) for name, x in point.items()}, quantity)
-        return tends_to(near, far)
+        values = []
+        for distance in FAR:
+            value = self._at({name: _towards(x, distance) for name, x in point.items()}, quantity)
+            if value is None:
+                return None
+            values.append(value)
+        return tends_to(values)
 
     def _scale(self, point: Point, quantity: Quantity) -> mpf | None:
         """The largest |x * d quantity/dx| over the inputs; None where it cannot be had."""
@@ -116,8 +120,8 @@ class Reference:
         return False
 
 
-def _towards(x: float, distance: float) -> mpf:
-    return mpf(math.copysign(distance, x) if math.isinf(x) else x)
+def _towards(x: float, distance: mpf) -> mpf:
+    return mpmath.fmul(mpmath.sign(x), distance, exact=True) if math.isinf(x) else mpf(x)
 
 
 class _Shaken(exact.Exact):
