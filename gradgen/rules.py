@@ -39,6 +39,14 @@ def _is_multiple_of_pi(a: Expr) -> bool:
     return bool((a / pi).is_Rational)
 
 
+def _are_positive(a: Expr, b: Expr) -> bool:
+    return bool(a.is_positive and b.is_positive)
+
+
+def _is_no_half(a: Expr) -> bool:
+    return not (2 * a).is_integer
+
+
 def _is_even(a: Expr) -> bool:
     return bool(a.is_even)
 
@@ -49,6 +57,7 @@ def _is_odd(a: Expr) -> bool:
 
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
+_SQUARES = "the squares overflow or vanish before the norm does"
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _OVERFLOW = "the exponential overflows long before the result"
 
@@ -71,6 +80,8 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u)/expm1(u)", "-1/expm1(-u)", "infinity over infinity in the tail"),
     Rule("sigmoid(u) - sigmoid(-u)", "tanh(u/2)", "near u = 0 only the difference is left"),
     Rule("log(cosh(u))", "logaddexp(u, -u) - log(2)", _OVERFLOW),
+    Rule("log(sinh(u))", "log(-expm1(-2*u)) + u - log(2)", _OVERFLOW),
+    Rule("log(2*sinh(u))", "log(-expm1(-2*u)) + u", _OVERFLOW),
     Rule("log(2*cosh(u))", "logaddexp(u, -u)", _OVERFLOW),
     Rule("sinh(u)*sech(u)", "tanh(u)", "infinity over infinity in the tail"),
     Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
@@ -134,8 +145,11 @@ RULES: tuple[Rule, ...] = (
     Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
     Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
     # Norms
-    Rule("sqrt(u**2 + v**2)", "hypot(u, v)", "the squares overflow or vanish before the norm does"),
-    Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", "the squares overflow or vanish before the norm does"),
+    Rule("sqrt(u**2 + v**2)", "hypot(u, v)", _SQUARES),
+    Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", _SQUARES),
+    Rule("sqrt(a*u**2 + b*v**2)", "hypot(sqrt(a)*u, sqrt(b)*v)", _SQUARES, _are_positive),
+    Rule("sqrt(u**4 + v**4)", "hypot(u**2, v**2)", _SQUARES),
+    Rule("(u**2 + v**2)**a", "hypot(u, v)**(2*a)", _SQUARES, _is_no_half),
     Rule("u/hypot(u, v)", "unit(u, hypot(u, v))", "the direction of a vector has a limit at infinity and none at 0"),
     Rule(
         "(1 - unit(u, hypot(u, v)))*(1 + unit(u, hypot(u, v)))",

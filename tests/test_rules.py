@@ -14,7 +14,10 @@ from gradgen.evaluate import evaluated
 from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, rewrite
-from gradgen.rules import RULES, Rule, _is_multiple_of_pi
+from gradgen.rules import RULES, Rule, _is_multiple_of_pi, _is_no_half
+
+# What the numbers of a rule are multiples of, if not of 1
+UNITS = {_is_multiple_of_pi: sympy.pi / 3, _is_no_half: sympy.Rational(1, 5)}
 
 
 def evaluate(root: Node, point: dict[str, mpf]) -> mpf:
@@ -34,8 +37,8 @@ def test_rule_is_an_identity(rule: Rule) -> None:
         for _ in range(120):
             point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v", "w")}
             numbers = {name: sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
-            if rule.condition is _is_multiple_of_pi:
-                numbers = {name: sympy.pi * number / 3 for name, number in numbers.items()}
+            unit = UNITS.get(rule.condition, sympy.Integer(1))
+            numbers = {name: unit * number for name, number in numbers.items()}
             held = [number for name, number in numbers.items() if name in inputs_of([pattern.pattern])]
             if rule.condition is not None and not rule.condition(*held):
                 continue
@@ -84,6 +87,9 @@ def sound(build: str) -> str:
             "add(where(ge(x, 0), mul(add(1, mul(-1, y)), x), mul(-1, mul(x, y))), softplus(mul(-1, modulus(x))))",
         ),
         ("1 - cos(x)", "mul(2, pow(sin(mul(1/2, x)), 2))"),
+        ("(3*x**2 + 2*y**2)**sympy.S.Half", "hypot(mul(sqrt(3), x), mul(sqrt(2), y))"),
+        ("(x**2 + y**2)**sympy.Rational(1, 4)", "pow(hypot(x, y), 1/2)"),
+        ("log((exp(x) - exp(-x))/2)", "add(add(log(mul(-1, expm1(mul(-2, x)))), x), -log(2))"),
         ("sin(x)/x", "sinc(x)"),
         ("sin(k*x)/x", "mul(k, sinc(mul(k, x)))"),
         ("sin(2*sympy.pi*x)", "sin_pi(mul(2, x))"),
