@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sympy import Integer, Rational
 
-from gradgen.graph import Node
+from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.primitives import PRIMITIVES
 
 _C_WORDS = """
@@ -72,6 +72,8 @@ class Namer:
         """A name that says what a node is: sigmoid_x, x_squared, product1."""
         if node.op == "compensated":
             return self.describe(node.args[0], names)
+        if node.op in CONDITIONS:
+            return self.statement(self._numbered("condition"))
         words = [names.get(arg) for arg in node.args]
         described = _power_name(node, names) if node.op == "pow" else None
         op = "product" if node.op.startswith("mul_") else _SHORT.get(node.op, node.op)
@@ -83,7 +85,7 @@ class Namer:
             described = f"{op}_{_argument_name(node.args[0], names)}" if _argument_name(node.args[0], names) else None
         if described is not None and described not in self._scope and described == _valid(described):
             return self.statement(described)
-        weighted = node.op == "where" and node.args[0].op in ("given", "and")
+        weighted = node.op == "where" and any(below.op == "given" for below in topological(node.args[:1]))
         return self.statement(self._numbered("term" if weighted else _NOUNS.get(node.op, op)))
 
     def _numbered(self, noun: str) -> str:

@@ -421,6 +421,7 @@ def _weighted(derivative: Node, weights: list[Node]) -> Node:
 # Which intermediate results get names
 
 _LINE = 84  # characters of a statement that is better two
+_LONG_CONDITION = 28  # of a comparison that is written once
 _WIDEST = 64  # characters of one statement, roughly; with indentation and the assignment about a line
 
 
@@ -447,8 +448,10 @@ def _statements(
     chosen: list[Node] = []
     with_errors = {node for pair in errors.items() for node in pair if node.args}
     for node in order:
-        plain = not node.args or (node in roots and uses[node] == 1) or node.op in CONDITIONS or _is_scaled_leaf(node)
+        plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
         width[node] = _width(node, [width[arg] for arg in node.args], names)
+        if node.op in CONDITIONS:
+            plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
         if plain and node not in with_errors:
             continue
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
@@ -538,6 +541,11 @@ def _repeats(exponent: Expr) -> bool:
 def _is_scaled_leaf(node: Node) -> bool:
     """-x, 2*x: shorter than any name for it."""
     return node.op == "mul" and node.args[0].number is not None and not node.args[1].args
+
+
+def _asks_what_is_given(condition: Node) -> bool:
+    """Whether a condition is one of Python's own, not of tensors."""
+    return any(below.op in ("given", "flag", "true") for below in topological([condition]))
 
 
 def _is_weighted(node: Node) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from gradgen.graph import Node, topological
+from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
 from gradgen.load import class_name
 from gradgen.measure import Worst
@@ -143,7 +143,10 @@ class _KernelText:
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
         printer = CPrinter(self._kernel.names)
-        lines = [f"const real {s.name} = {printer.statement(s.node)};" for s in self._kernel.statements]
+        lines = [
+            f"const {'bool' if s.node.op in CONDITIONS else 'real'} {s.name} = {printer.statement(s.node)};"
+            for s in self._kernel.statements
+        ]
         return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._kernel.unstated]
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import mpmath
 import torch
+from mpmath import mpf
 from torch import Tensor
 
 from gradgen.ulp import MANTISSA
@@ -202,6 +203,16 @@ def compared(
     return [row for row in rows.values() if row.count]
 
 
+_LONGEST = 10_000  # binary digits of an exponent that is written out
+
+
+def _written(value: mpf) -> str:
+    """A number as people write it; of one beyond all types only which way."""
+    if mpmath.isfinite(value) and value != 0 and abs(mpmath.mag(value)) > _LONGEST:
+        return f"{'-' if value < 0 else ''}2**{'' if mpmath.mag(value) > 0 else '-'}{_LONGEST} and beyond"
+    return str(mpmath.nstr(value, 9))
+
+
 def _told(subject: Subject, quantity: Quantity, point: Point, value: float, exact: Exact, dtype: str) -> str:
     what = quantity.described(len(subject.formula.outputs))
-    return f"{what} at {shown(point, dtype)}: {value:.9g} in place of {mpmath.nstr(exact.value, 9)}"
+    return f"{what} at {shown(point, dtype)}: {value:.9g} in place of {_written(exact.value)}"
