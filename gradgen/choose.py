@@ -408,7 +408,7 @@ class Choice:
             errors = [(single.ordinary, wide.ordinary) for single, wide in pairs]
         else:
             errors = [(single.error, wide.error) for single, wide in pairs]
-        narrow, widened = (max(column, default=0.0) for column in zip(*errors, strict=True)) if errors else (0.0, 0.0)
+        narrow, widened = map(max, zip(*errors, strict=True)) if errors else (0.0, 0.0)
         return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
 
 

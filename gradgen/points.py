@@ -25,7 +25,6 @@ _TAILS = {
 _SEVERAL = 120  # points of several inputs
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
-_FARTHEST = 1100
 _BISECTIONS = 10
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
 
@@ -44,9 +43,8 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
     """Numbers of a type for a function of several inputs: independent ones, and such that cancel."""
     randoms = random.Random(0)
     rounded = FORMATS[dtype].rounded
-    spread = [exponent for exponent in _exponents(dtype, magnitude) if abs(exponent) <= _FARTHEST]
+    spread = _exponents(dtype, magnitude)
     singles = [sign * x for x in _numbers(dtype, magnitude, randoms) for sign in (1, -1)]
-    singles = [x for x in singles if abs(math.frexp(x)[1]) <= _FARTHEST]
     for k in range(_SEVERAL):
         drawn = {name: randoms.choice(singles[: 2 * _ORDINARY] if k % 4 else singles) for name in tensors}
         drawn = {name: rounded(x * (1 - randoms.random() / 8)) for name, x in drawn.items()}
@@ -60,7 +58,7 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
             apart = _APART[k // 5 % len(_APART)] * randoms.random()
             drawn[second] = rounded(drawn[first] * randoms.choice([1, -1]) * (1 - apart))
         yield drawn
-    for k in range(_ALIKE if len(tensors) > 1 else 0):
+    for k in range(_ALIKE):
         drawn = {name: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for name in tensors}
         first, second = randoms.sample(list(tensors), 2)
         drawn[first] = rounded(math.ldexp(randoms.uniform(1, 2), k // 4 - 1) * (-1) ** k)
