@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import mpmath
 from mpmath import mpf
 
+from gradgen.differentiate import gradient
 from gradgen.evaluate import evaluated
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 
@@ -68,14 +69,16 @@ def _fills_no_gap(node: Node) -> bool:
     x, place = sorted(condition.args, key=lambda side: side.number is not None)
     if x.op != "input" or place.number is None or not place.number.is_finite:
         return False
+    slopes = gradient(otherwise, [x])  # and their slopes, which must be numbers there as they are computed
+    beside = [*slopes, *(second for slope in slopes for second in gradient(slope, [x]))]
     randoms = random.Random(0)
     compared = 0
     for _ in range(2 * _SAMPLES):
         point: Point = {name: mpf(randoms.uniform(-2, 2)) for name in inputs_of([at, otherwise])}
         point[str(x.value)] = evaluated(place, [], {})
-        one, other = _values([at, otherwise], point)
+        one, other, *derivatives = _values([at, otherwise, *beside], point)
         if mpmath.isfinite(one):
-            if not abs(one - other) <= _EQUAL * max(1, abs(one)):
+            if not abs(one - other) <= _EQUAL * max(1, abs(one)) or not all(map(mpmath.isfinite, derivatives)):
                 return False
             compared += 1
     return compared > 0
