@@ -111,6 +111,8 @@ RULES: tuple[Rule, ...] = (
     Rule("1 - erf(u)", "erfc(u)", _TAIL),
     Rule("1 - cos(u)", "2*sin(u/2)**2", _TAIL),
     Rule("1 + cos(u)", "2*cos(u/2)**2", _TAIL),
+    Rule("1 - cos_pi(u)", "2*sin_pi(u/2)**2", _TAIL),
+    Rule("1 + cos_pi(u)", "2*cos_pi(u/2)**2", _TAIL),
     Rule("1 - u**2", "(1 - u)*(1 + u)", "u**2 is rounded before it is taken from 1"),
     # Logarithms of sums
     Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
@@ -185,6 +187,8 @@ RULES: tuple[Rule, ...] = (
             ),
             ("1 + sin(u)", "2*sin(u/2 + pi/4)**2"),
             ("1 - sin(u)", "2*cos(u/2 + pi/4)**2"),
+            ("1 + sin_pi(u)", "2*cos_pi(u/2 - 1/4)**2"),
+            ("1 - sin_pi(u)", "2*cos_pi(u/2 + 1/4)**2"),
             ("u**2 - v**2", "(u - v)*(u + v)"),
             ("1/u - 1/v", "(v - u)/(u*v)"),
             ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
