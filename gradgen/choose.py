@@ -12,7 +12,7 @@ import sympy
 from sympy import Expr
 
 from gradgen import algebraic, infinite, points, rational, series, squares
-from gradgen.compensate import compensated, marked
+from gradgen.compensate import compensated, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
 from gradgen.limits import limits
@@ -167,28 +167,28 @@ class Choice:
             (far,) = self._measured([form], [column], near=False)
             looked_at.append((far, form, how))
             if not is_hopeless:
-                self._take_if_better(node, form, column, [how])
+                self._take_if_better(node, form, column, [how], _is_better)
         distributed = _distributed(self._forms[node])
         if distributed is not None:
-            self._take_if_better(node, distributed, column, [*self.notes[node], "with its factor in each term"])
+            notes = [*self.notes[node], "with its factor in each term"]
+            self._take_if_better(node, distributed, column, notes, _is_better)
         if len(self._tensors) == 1 and self._quality[node].error > BAR:
             below = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 0))
             above = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 1))
             if below[1] is not above[1]:
                 is_above = node.graph.apply("ge", node.graph.input(self._tensors[0]), 0)
                 form = node.graph.where(is_above, above[1], below[1])
-                self._take_if_better(node, form, column, [f"{above[2]} above 0, {below[2]} below"])
+                notes = [f"{above[2]} above 0, {below[2]} below"]
+                self._take_if_better(node, form, column, notes, _is_better)
 
-    def _take_if_better(
-        self, node: Node, form: Node, column: int, notes: list[str], is_better: _Comparison | None = None
-    ) -> None:
+    def _take_if_better(self, node: Node, form: Node, column: int, notes: list[str], is_better: _Comparison) -> None:
         """Take another form of a result if it is better than the one that is taken so far."""
         if not self._keeps_limits(node, form):
             return
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
-            if not (is_better or _is_better)(quality, new_cost, best, best_cost):
+            if not is_better(quality, new_cost, best, best_cost):
                 return
         self._forms[node], self._quality[node], self.notes[node] = form, quality, notes
 
@@ -394,7 +394,7 @@ class Choice:
 
     def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
         """In which arithmetic a kernel that computes these results is best computed."""
-        marked = [node for node in nodes if node in self._forms and _is_marked(self._forms[node])]
+        marked = [node for node in nodes if node in self._forms and has_marks([self._forms[node]])]
         narrow = all(node in self._needs_no_correction for node in marked)
         wide = self.wide(nodes)
         kinds = ("float32", *_ROUGH) if narrow else _ROUGH
@@ -418,10 +418,6 @@ def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, 
         fixed, varying = series.varying(root, [name])
         for variable in itertools.islice(series.variables(varying, [name]), _MOST_VARIABLES):
             yield fixed, varying, variable
-
-
-def _is_marked(form: Node) -> bool:
-    return any(below.op == "compensated" for below in topological([form]))
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:

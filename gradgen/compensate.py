@@ -8,13 +8,13 @@ What is left is the error of the functions themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import sympy
 from sympy import Expr
 
-from gradgen.graph import CONDITIONS, HALF, Node, is_division, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, is_division, rebuilt, substitute, topological
 from gradgen.primitives import PRIMITIVES
 
 
@@ -26,6 +26,11 @@ def marked(node: Node) -> Node:
 def compensated(roots: Sequence[Node]) -> list[Node]:
     """The roots with what is marked written out; for printing, like the results of `limits`."""
     return Compensation(roots).roots
+
+
+def has_marks(roots: Iterable[Node]) -> bool:
+    """Whether something below the roots is to be computed in compensated arithmetic."""
+    return any(node.op == "compensated" for node in topological(roots))
 
 
 def unmarked(roots: Sequence[Node]) -> list[Node]:
@@ -70,7 +75,7 @@ class Compensation:
             return None if _is_exact(node.number) else node.graph.apply("rest", node)
         if not node.args:
             return None
-        if node.op == "pow" and node.args[1].number in _POWERS:
+        if node.op == "pow" and node.args[1].number in WRITTEN_OUT:
             return self._of_power(node)
         if node.op == "unit":
             return self._of_quotient(node.args[0], node.args[1], node)
@@ -115,9 +120,6 @@ class Compensation:
         for arg, slope in zip(node.args, _slopes(node), strict=True):
             total = _total(total, None if slope.is_number(0) else _times(slope, self._known[arg]))
         return total
-
-
-_POWERS = (-4, -3, -2, -1, -HALF, HALF, 2, 3, 4)  # that the printers write out
 
 
 def _of_written_out(base: Node, power: Expr) -> Node | None:

@@ -301,6 +301,7 @@ def _is_half(value: Expr) -> bool:
 
 
 RECIPROCALS = (*map(Integer, (-1, -2, -3, -4)), -HALF)  # powers that divisions compute
+WRITTEN_OUT = (*RECIPROCALS, HALF, *map(Integer, (2, 3, 4)))  # powers that the printers write out, with these
 
 
 def is_quotient(number: Expr) -> bool:

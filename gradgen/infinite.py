@@ -94,10 +94,9 @@ def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node
     """The condition that one of some inputs is infinite, of some sign each, and no other is NaN."""
     graph = read[0].graph
     sizes = [graph.apply("abs", x) for x in read]
-    if len(places) == 2 * len(read) and len(read) <= 2:  # one of them; NaN shows in both extremes
-        infinite = graph.apply("eq", reduce(partial(graph.apply, "maximum"), sizes), sympy.oo)
-        finite = graph.apply("lt", reduce(partial(graph.apply, "minimum"), sizes), sympy.oo)
-        return infinite if len(read) == 1 else graph.apply("and", infinite, finite)
+    if len(read) == 2 and len(places) == 4:  # one of both; NaN shows in both extremes
+        infinite = graph.apply("eq", graph.apply("maximum", *sizes), sympy.oo)
+        return graph.apply("and", infinite, graph.apply("lt", graph.apply("minimum", *sizes), sympy.oo))
     conditions = []
     for x in dict.fromkeys(x for x, _ in places):
         signs = [sign for y, sign in places if y is x]

@@ -119,7 +119,11 @@ class Reference:
         if not self._is_thin:
             rounded = FORMATS[self.dtype].rounded
             at = [{**point, **{name: rounded(point[name]) for name in self._tensors}} for point in more]
-            self._points += self._defined(point for point in at if tuple(point.values()) not in self._known)
+            self._add(at)
+
+    def _add(self, at: Iterable[Point]) -> None:
+        """From now on look at those of the points that are new."""
+        self._points += self._defined(point for point in at if tuple(point.values()) not in self._known)
 
     def _defined(self, at: Iterable[Point]) -> list[Point]:
         """Those of the points at which the nodes are numbers."""
@@ -185,7 +189,7 @@ class Reference:
             peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
             tops = [dict(at) for at in dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))]
             closer = [point for top in tops for point in self._neighbours(top, _NEIGHBOURS)]
-            self._points += self._defined(point for point in closer if tuple(point.values()) not in self._known)
+            self._add(closer)
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, tops)

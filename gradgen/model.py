@@ -19,7 +19,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen.evaluate import function
-from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, Node, is_quotient
+from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
@@ -97,7 +97,7 @@ class Program:
             i, k = self._places[top], self._places[base]
             divide = _divide(exponent, form)
             return lambda values, point, turn: divide(values[i], values[k])
-        if op in _ARITHMETIC and not (op == "pow" and node.args[1].number not in _WRITTEN_OUT):
+        if op in _ARITHMETIC and not (op == "pow" and node.args[1].number not in WRITTEN_OUT):
             compute = _ARITHMETIC[op](node, form)
             return lambda values, point, turn: compute(*[values[arg] for arg in args])
         return lambda values, point, turn: _function(op, [values[arg] for arg in args], form, place + turn)
@@ -151,9 +151,6 @@ def _pow(node: Node, form: Format) -> Callable[[float, float], float]:
         divide = _divide(exponent, form)
         return lambda base, _: divide(1.0, base)
     return partial(_small_power, rounded, int(exponent))
-
-
-_WRITTEN_OUT = (*RECIPROCALS, HALF, *map(sympy.Integer, (2, 3, 4)))  # powers that the printers write out
 
 
 def _divide(exponent: sympy.Expr, form: Format) -> Callable[[float, float], float]:

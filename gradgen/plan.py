@@ -12,7 +12,7 @@ from functools import reduce
 from sympy import Expr
 
 from gradgen.choose import Arithmetic, Choice
-from gradgen.compensate import Compensation, unmarked
+from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.kinks import smooth, without_gaps
@@ -231,9 +231,8 @@ class _Planner:
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
-        marked = any(below.op == "compensated" for below in topological(map(self.choice.form, nodes)))
         narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
-        compensated = (*narrow, "float64") if marked else ()
+        compensated = (*narrow, "float64") if has_marks(map(self.choice.form, nodes)) else ()
         return Accuracy(result, single, max(quality.double for quality in found), wide, compensated, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:

@@ -86,8 +86,9 @@ def expanded(node: Node) -> Node:
         if below.op in ("sigmoid", "logistic_density"):
             u = new[below].args[0]
             small = graph.apply("exp", -graph.apply("modulus", u))
-            top = small if below.op != "sigmoid" else graph.where(graph.apply("ge", u, 0), graph.const(1), small)
-            new[below] = top / (1 + small) if below.op == "sigmoid" else small / (1 + small) ** 2
+            new[below] = small / (1 + small) ** 2
+            if below.op == "sigmoid":
+                new[below] = graph.where(graph.apply("ge", u, 0), graph.const(1), small) / (1 + small)
     return new[node]
 
 
