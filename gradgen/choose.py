@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cache, partial, reduce
 
 import sympy
+from mpmath import mpf
 from sympy import Expr
 
-from gradgen import algebraic, infinite, points, rational, series, squares
+from gradgen import algebraic, infinite, interpolate, points, rational, series, squares
 from gradgen.compensate import compensated, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
@@ -42,6 +43,9 @@ _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
+# Where a polynomial through points may reach farther than the series
+_FARTHER, _FARTHEST = 2.0**-3, 8.0
+_STEP, _PATIENCE = 1.25, 2
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
 # Inputs that stand for something else; no user can give these names
@@ -118,7 +122,7 @@ class Choice:
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
-        self._plain_forms: dict[Node, Node] = {}  # without compensation and limits at infinity
+        self._plain_forms: dict[Node, Node] = {}  # without series, compensation and limits at infinity
         self._needs_no_correction: set[Node] = set()  # in float32
         self.notes: dict[Node, list[str]] = {node: [] for node in every}
         sound = self._measured(every, range(len(every)), near=True)
@@ -126,8 +130,8 @@ class Choice:
         for column, node in enumerate(every):
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
-                self._patch(node, column)
                 self._plain_forms[node] = self._forms[node]
+                self._patch(node, column)
                 self._compensate(node, column)
                 self._leave_plain(node, column)
                 self._settle(node, column)
@@ -268,20 +272,38 @@ class Choice:
                 continue
             others = rational.forms(node, powers=column < self._reported)
             forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
-            reaches = [(form, reach) for form in forms for reach in self._reaches(form, place, column)]
-            self._look_beside({reach for _, reach in reaches}, place)
-            patched: list[tuple[tuple[int, int], float, Quality, Node]] = []
-            for form, reach in reaches:
-                near = series.polynomial(found, variable, reach, digits=_SERIES_DIGITS)
-                if near is not None:
-                    (near,) = substitute([fixed * near], {variable: place})
-                    patched += self._patched(form, column, place, reach, near)
-            if patched:
-                rank, _, _, form = min(patched, key=lambda entry: entry[:2])
-                is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, place))
-                if is_gone or rank < _rank(quality):
-                    (measured,) = self._measured([form], [column], near=True)
-                    self._forms[node], self._quality[node] = form, measured
+            polynomial = cache(partial(series.polynomial, found, variable, digits=_SERIES_DIGITS))
+            reaches = {form: self._reaches(form, place, column) for form in forms}
+            pairs = [(form, reach) for form in forms for reach in reaches[form]]
+            tries = [(form, reach, polynomial(reach=reach)) for form, reach in pairs]
+            new, measured = self._forms[node], None
+            patience = _PATIENCE
+            while tries and patience:
+                self._look_beside({reach for _, reach, _ in tries}, place)
+                patched: list[tuple[tuple[int, int], float, Node, tuple[Node, float]]] = []
+                for form, reach, near in tries:
+                    if near is not None:
+                        (near,) = substitute([fixed * near], {variable: place})
+                        patched += self._patched(form, column, place, reach, near)
+                if not patched:
+                    break
+                *_, newer, (form, reach) = min(patched, key=lambda entry: entry[:2])
+                (quality_of_newer,) = self._measured([newer], [column], near=True)
+                patience -= 1
+                if measured is None or _rank(quality_of_newer) < _rank(measured):
+                    new, measured, patience = newer, quality_of_newer, _PATIENCE
+                tries = []
+                if measured.error > BAR and _FARTHER <= reach < _FARTHEST:
+                    farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
+                    tries = [
+                        (form, reach, near)
+                        for reach in farther
+                        for near in interpolate.forms(varying, variable, found, reach, _SERIES_DIGITS)
+                    ]
+            if measured is not None:
+                is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(new, place))
+                if is_gone or _rank(measured) < _rank(quality):
+                    self._forms[node], self._quality[node] = new, measured
                     self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
                     return
 
@@ -322,8 +344,8 @@ class Choice:
 
     def _patched(
         self, form: Node, column: int, variable: Node, reach: float, near: Node
-    ) -> Iterator[tuple[tuple[int, int], float, Quality, Node]]:
-        """A form with another one in its place where |variable| < reach: its rank, cost, quality, and itself.
+    ) -> Iterator[tuple[tuple[int, int], float, Node, tuple[Node, float]]]:
+        """A form with another one in its place where |variable| < reach: rank, cost, the whole, and what it is made of.
 
         Nothing where the two are not the same function.
         """
@@ -332,7 +354,7 @@ class Choice:
         new = graph.where(is_near, near, form)
         if self._single.is_same(new, column):
             (measured,) = self._measured([new], [column], near=False)
-            yield _rank(measured), cost(new), measured, new
+            yield _rank(measured), cost(new), new, (form, reach)
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""

@@ -85,13 +85,13 @@ class _Series:
         inner = _Series.of(0, [mpf(0), *(self[k] for k in range(1, self.end))])
         count = self.end if not inner.c else -(-self.end // max(inner.low, 1))
         taylor = _taylor(function, at, count)
-        total = _constant(mpf(0), self.end)
+        total = _steady(mpf(0), self.end)
         for coefficient in reversed(taylor):
-            total = total * inner + _constant(coefficient, self.end)
+            total = total * inner + _steady(coefficient, self.end)
         return total
 
 
-def _constant(value: mpf, terms: int = TERMS) -> _Series:
+def _steady(value: mpf, terms: int = TERMS) -> _Series:
     return _Series.of(0, [value, *[mpf(0)] * (terms - 1)])
 
 
@@ -108,15 +108,22 @@ def _taylor(function: Callable[[mpf], mpf], at: mpf, count: int) -> tuple[mpf, .
             raise _NoSeriesError from error
         if not all(isinstance(value, mpf) and mpmath.isfinite(value) for value in table):
             raise _NoSeriesError
-        for order in range(1, points):  # divided differences
-            for k in range(points - 1, order - 1, -1):
-                table[k] = (table[k] - table[k - 1]) / (order * step)
-        polynomial = [table[-1]]
-        for k in range(points - 2, -1, -1):  # times (v - nodes[k]), plus table[k]
-            shifted = [mpf(0), *polynomial]
-            polynomial = [a - nodes[k] * b for a, b in zip(shifted, [*polynomial, mpf(0)], strict=True)]
-            polynomial[0] += table[k]
+        polynomial = through(nodes, table)
     return tuple(polynomial[:count])
+
+
+def through(points: Sequence[mpf], values: Sequence[mpf]) -> list[mpf]:
+    """The coefficients of the polynomial that has these values at these points, by Newton's divided differences."""
+    table = list(values)
+    for order in range(1, len(points)):
+        for k in range(len(points) - 1, order - 1, -1):
+            table[k] = (table[k] - table[k - 1]) / (points[k] - points[k - order])
+    polynomial = table[-1:]
+    for k in range(len(points) - 2, -1, -1):  # times (v - points[k]), plus table[k]
+        shifted = [mpf(0), *polynomial]
+        polynomial = [a - points[k] * b for a, b in zip(shifted, [*polynomial, mpf(0)], strict=True)]
+        polynomial[0] += table[k]
+    return polynomial
 
 
 _GUARD = 24  # more points than coefficients: the last ones are not exact
@@ -178,7 +185,7 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     if node is variable:
         return _Series(1, (mpf(1), *[mpf(0)] * (TERMS - 1)))
     if node.number is not None:
-        return _constant(evaluated(node, [], {}))
+        return _steady(evaluated(node, [], {}))
     args = [known.get(arg) for arg in node.args]
     if node.op == "where":
         return _branch(node, known, variable)
@@ -193,7 +200,7 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     if node.op == "hypot":
         return (args[0] * args[0] + args[1] * args[1]).power(mpf(1) / 2)  # type: ignore[operator]
     if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
-        return args[0] if args[0].c[0] > 0 else args[0] * _constant(mpf(-1))  # type: ignore
+        return args[0] if args[0].c[0] > 0 else args[0] * _steady(mpf(-1))  # type: ignore
     row = PRIMITIVES.get(node.op)
     if row is None or row.derivative is None or node.op in _NOT_ANALYTIC:
         raise _NoSeriesError
@@ -234,19 +241,22 @@ def polynomial(found: Sequence[mpf], variable: Node, reach: float, digits: int) 
     if lead is None:
         return None
     count = next((n for n in range(1, len(found) - 4) if sum(sizes[n:]) <= lead * 2.0**-digits), None)
-    return None if count is None else _horner([_exact(c) for c in found[:count]], variable)
+    return None if count is None else _horner(found[:count], variable)
 
 
-def _horner(numbers: list[sympy.Expr], variable: Node) -> Node:
-    graph = variable.graph
-    low = next(k for k, number in enumerate(numbers) if number)
-    step = 1 if any(numbers[low + 1 :: 2]) else 2
-    first, *rest = [graph.const(number) for number in reversed(numbers[low::step])]
+def _horner(found: Sequence[mpf], variable: Node) -> Node:
+    low = next(k for k, c in enumerate(found) if c)
+    step = 1 if any(found[low + 1 :: 2]) else 2
+    first, *rest = [constant(c, variable) for c in reversed(found[low::step])]
     return variable**low * reduce(lambda total, number: number + variable**step * total, rest, first)
 
 
+def constant(value: mpf, variable: Node) -> Node:
+    """A coefficient as a node of the variable's graph: the small fraction that it is, else its nearest double."""
+    return variable.graph.const(_exact(value))
+
+
 def _exact(value: mpf) -> sympy.Expr:
-    """The small fraction that a coefficient is, if it is one, else its nearest double."""
     if abs(value) < _ZERO:
         return sympy.Integer(0)
     fraction = sympy.Rational(str(mpmath.nstr(value, 60))).limit_denominator(10**12)
