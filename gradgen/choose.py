@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 
 import sympy
-from mpmath import mpf
 from sympy import Expr
 
 from gradgen import algebraic, infinite, interpolate, points, rational, series, squares
@@ -201,9 +200,9 @@ class Choice:
         sound, other = _finished([node, form])
         order = topological([sound, other])
         program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
-        values = [program(point, 0) for point in self._extremes]
-        lost = sum(_is_lost(entry[k], entry[i]) for entry in values)
-        return lost <= sum(_is_lost(entry[i], entry[k]) for entry in values)
+        values = program(self._extremes)
+        pairs = list(zip(values[k].tolist(), values[i].tolist(), strict=True))
+        return sum(_is_lost(new, old) for new, old in pairs) <= sum(_is_lost(old, new) for new, old in pairs)
 
     def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
@@ -395,7 +394,7 @@ class Choice:
         """Whether a node is no number where the variable is zero."""
         zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(inputs_of([variable]), 0.0)
         order = topological([node])
-        value = Program(order, FORMATS["float64"])({**zero, **self._hyper}, 0)[-1]
+        value = Program(order, FORMATS["float64"]).at({**zero, **self._hyper})[-1]
         return not math.isfinite(value)
 
     def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:

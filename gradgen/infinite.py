@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 
 import mpmath
+import numpy as np
 import sympy
 from mpmath import mpf
 from sympy import Expr
@@ -60,7 +61,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     limits: dict[tuple[Node, int], Node] = {}
     for x, sign in itertools.product(read, (1, -1)):
         name = str(x.value)
-        if any(math.isnan(program({**point, name: sign * math.inf}, 0)[-1]) for point in points):
+        if np.isnan(program([{**point, name: sign * math.inf} for point in points])[-1]).any():
             limit = _common(_limits(exact, point, name, sign) for point in points)
             if limit is not None:  # infinity is what is there already, or its opposite
                 limits[x, sign] = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)

@@ -2,8 +2,8 @@
 
 The series of (x - atan(x))/x**3 converges for |x| < 1 alone, and ever more slowly towards it. The polynomial that takes
 the function's values at Chebyshev points of an interval converges on all of it, geometrically, for a function that is
-analytic there (Trefethen, Approximation Theory and Approximation Practice, 2013, theorem 8.2); a quotient of polynomials
-does so beyond the distance of the poles, too, where the terms of a polynomial are larger than their sum.
+analytic there (Trefethen, Approximation Theory and Approximation Practice, 2013, theorem 8.2); a quotient of two does
+so beyond the distance of the poles, too, where the terms of a polynomial are larger than their sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gradgen.evaluate import evaluated
 from gradgen.graph import Node, topological
 from gradgen.series import constant, through
 
-_COUNTS = (12, 16, 20, 24, 28, 34, 40, 48)  # points that are tried in turn
+_POINTS, _FEWER_POINTS = (12, 16, 20, 24, 28, 34, 40, 48), (12, 18, 24)  # that are tried in turn
 _DIGITS = 120  # decimal; the values themselves cancel
 
 
@@ -49,8 +49,8 @@ def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digi
         start = mpf(0) if step == 2 else -end
         error = abs(limit) * mpf(2) ** -digits / end
         w, first = variable**step, variable**low
-        for interpolated in (_polynomial, _quotient):
-            found = next(filter(None, (interpolated(remainder, start, end, count, error) for count in _COUNTS)), None)
+        for interpolated, counts in ((_polynomial, _POINTS), (_quotient, _FEWER_POINTS)):
+            found = next(filter(None, (interpolated(remainder, start, end, count, error) for count in counts)), None)
             if found is not None:
                 top, bottom = found
                 rest = w * _horner(top, w)
@@ -86,8 +86,7 @@ def _polynomial(function: Callable[[mpf], mpf], a: mpf, b: mpf, count: int, erro
 
 def _quotient(function: Callable[[mpf], mpf], a: mpf, b: mpf, count: int, error: mpf) -> _Found | None:
     """The coefficients of two polynomials, the second one without a zero; None where they converge too slowly."""
-    half = count // 3
-    count = 2 * half
+    half = count // 2
     at = _points(a, b, count)
     values = _values(function, at)
     if values is None:

@@ -6,16 +6,17 @@ import heapq
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import mpmath
+import numpy as np
 from mpmath import mpf
 
 from gradgen import points
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node, inputs_of, topological
-from gradgen.model import FORMATS, Point, Program
-from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, mixed_error
+from gradgen.model import FORMATS, Array, Point, Program
+from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -75,6 +76,42 @@ class Sample:
     scale: tuple[mpf, ...]
 
 
+class _Facts:
+    """What is known of some points.
+
+    Attributes:
+        right: for each of the nodes the exact results.
+        ordinary: for each of them at which points neither inputs nor result are extreme.
+        above: at which points the first input is not negative.
+    """
+
+    def __init__(self, count: int, tensors: Sequence[str], dtype: str) -> None:
+        self._tensors, self._dtype = tensors, dtype
+        self.right = [Right([], [], dtype) for _ in range(count)]
+        self.ordinary = np.zeros((count, 0), bool)
+        self.above = np.zeros(0, bool)
+
+    def extend(self, at: Sequence[Point], samples: Sequence[Sample]) -> None:
+        """Append points with the exact values there."""
+        inside = [all(2.0**-_EXTREME < abs(point[x]) < 2.0**_EXTREME for x in self._tensors) for point in at]
+        for column, right in enumerate(self.right):
+            exact, scale = [sample.exact[column] for sample in samples], [sample.scale[column] for sample in samples]
+            right.extend(Right(exact, scale, self._dtype))
+        ordinary = [
+            [
+                is_inside and self._is_ordinary(sample.exact[column])
+                for is_inside, sample in zip(inside, samples, strict=True)
+            ]
+            for column in range(len(self.right))
+        ]
+        self.ordinary = np.concatenate([self.ordinary, np.array(ordinary, bool).reshape(len(self.right), -1)], axis=1)
+        self.above = np.concatenate([self.above, [point[self._tensors[0]] >= 0 for point in at]])
+
+    def _is_ordinary(self, exact: mpf) -> bool:
+        """Whether a result is well inside the range of the type."""
+        return bool(exact == 0 or abs(mpmath.mag(exact)) < -SMALLEST_EXPONENT[self._dtype] - MANTISSA[self._dtype])
+
+
 class Reference:
     """The exact values of some nodes at fixed points, against which computations of them are measured.
 
@@ -110,9 +147,11 @@ class Reference:
         most = max(_FEWEST, _BUDGET // len(self._order))
         self._drawn = at[:: -(-len(at) // most)]
         self._is_thin = len(self._drawn) < len(at)
-        self._points = self._defined(self._drawn)
+        self._points: list[Point] = []
+        self._facts = _Facts(len(roots), tensors, dtype)
+        self._errors_of: dict[tuple[Node, int, bool], Array] = {}
+        self._add(self._drawn)
         self._base = len(self._points)
-        self._errors_of: dict[tuple[Node, int, bool], list[Worst]] = {}
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
@@ -122,12 +161,11 @@ class Reference:
             self._add(at)
 
     def _add(self, at: Iterable[Point]) -> None:
-        """From now on look at those of the points that are new."""
-        self._points += self._defined(point for point in at if tuple(point.values()) not in self._known)
-
-    def _defined(self, at: Iterable[Point]) -> list[Point]:
-        """Those of the points at which the nodes are numbers."""
-        return [point for point in at if self._sample(point) is not None]
+        """From now on look at those of the points that are new, if the nodes are numbers there."""
+        new = {tuple(point.values()): point for point in at if tuple(point.values()) not in self._known}
+        samples = {key: sample for key, point in new.items() if (sample := self._sample(point)) is not None}
+        self._points += [new[key] for key in samples]
+        self._facts.extend([new[key] for key in samples], list(samples.values()))
 
     def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
         """Inputs near which a node overflows or vanishes."""
@@ -135,8 +173,8 @@ class Reference:
         program = Program(self._order, FORMATS["float64"])
         places = [self._order.index(root) for root in self._roots]
 
-        def sizes(x: float) -> list[float]:
-            values = program({name: x, **hyper}, 0)
+        def sizes(inputs: Sequence[float]) -> list[Array]:
+            values = program([{name: x, **hyper} for x in inputs])
             return [abs(values[place]) for place in places]
 
         return list(points.edges(sizes, self.dtype, magnitude))
@@ -168,8 +206,8 @@ class Reference:
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one."""
-        (errors,) = self._errors([root], [column], False, self._points[::_SCREEN])
-        return any(worst.error > error for worst in errors)
+        (errors,) = self._errors([root], [column], False, slice(None, None, _SCREEN))
+        return bool((errors > error).any())
 
     def worst(
         self, roots: Sequence[Node], columns: Sequence[int], wide: bool = False, near: bool = True
@@ -185,83 +223,90 @@ class Reference:
         """
         found = self._every(roots, columns, wide)
         often = [_often(errors[: self._base]) for errors in found]  # what was added near peaks does not count
+        close: list[Worst] = [Worst(0.0)] * len(roots)
         if not self._is_thin and near:
-            peaks = [bad for errors in found for bad in heapq.nlargest(_PEAKS, errors) if _LARGE < bad.error < math.inf]
-            tops = [dict(at) for at in dict.fromkeys(bad.at for bad in heapq.nlargest(_MOST_PEAKS, peaks))]
-            closer = [point for top in tops for point in self._neighbours(top, _NEIGHBOURS)]
-            self._add(closer)
+            tops = self._peaks(found)
+            self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, tops)
-                found = [a + b for a, b in zip(found, close, strict=True)]
-        return [replace(_worst(errors), often=share) for errors, share in zip(found, often, strict=True)]
+        return [
+            max(self._worst(errors, column, share), at)
+            for errors, column, share, at in zip(found, columns, often, close, strict=True)
+        ]
 
-    def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[list[Worst]]:
+    def _peaks(self, found: Sequence[Array]) -> list[Point]:
+        """The points where errors are largest, of those that are finite and large."""
+        tops: dict[int, float] = {}
+        for errors in found:
+            for place in np.argsort(-np.where(errors < math.inf, errors, 0.0), kind="stable")[:_PEAKS]:
+                if _LARGE < errors[place] < math.inf:
+                    tops[int(place)] = max(float(errors[place]), tops.get(int(place), 0.0))
+        return [self._points[place] for place in heapq.nlargest(_MOST_PEAKS, tops, key=lambda place: tops[place])]
+
+    def _worst(self, errors: Array, column: int, often: float) -> Worst:
+        if not len(errors):
+            return Worst(0.0)
+        place = int(errors.argmax())
+        ordinary = errors[self._facts.ordinary[column]].max(initial=0.0)
+        sides = [errors[self._facts.above == side].max(initial=0.0) for side in (False, True)]
+        at = tuple(self._points[place].items())
+        return Worst(float(errors[place]), at, often, float(ordinary), (float(sides[0]), float(sides[1])))
+
+    def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:
         """The errors of each root at all points; what is known from before is not computed again."""
         keys = [(root, column, wide) for root, column in zip(roots, columns, strict=True)]
-        known = [self._errors_of.setdefault(key, []) for key in keys]
-        for start in {len(errors) for errors in known}:
+        known = [self._errors_of.get(key, np.zeros(0)) for key in keys]
+        for start in {len(errors) for errors in known} - {len(self._points)}:
             which = [k for k, errors in enumerate(known) if len(errors) == start]
-            at = self._points[start:]
-            new = self._errors([roots[k] for k in which], [columns[k] for k in which], wide, at, start)
+            new = self._errors([roots[k] for k in which], [columns[k] for k in which], wide, slice(start, None))
             for k, more in zip(which, new, strict=True):
-                known[k] += more
+                known[k] = np.concatenate([known[k], more])
+        self._errors_of.update(zip(keys, known, strict=True))
         return known
 
-    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[list[Worst]]:
-        """Errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
+    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[Worst]:
+        """The worst errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
         order = topological(roots)
         places = [order.index(root) for root in roots]
         narrow, wide = Program(order, FORMATS["float32"]), Program(order, FORMATS["wide"])
-        found: list[list[Worst]] = [[] for _ in roots]
+        found = [Worst(0.0)] * len(roots)
         for peak in peaks:
             sample = self._sample(peak)
-            if sample is None:
-                continue
-            for turn, point in enumerate(self._neighbours(peak, _CLOSE_NEIGHBOURS)):
-                values, exact = narrow(point, turn), wide(point, 0)
-                for errors, place, column in zip(found, places, columns, strict=True):
-                    right = exact[place]
-                    if abs(right - sample.exact[column]) > _CLOSE * abs(right):  # the peak tells nothing of this point
-                        continue
-                    error = mixed_error(values[place], mpf(right), sample.scale[column], self.dtype)
-                    errors.append(Worst(error, tuple(point.items())))
+            assert sample is not None
+            close = list(self._neighbours(peak, _CLOSE_NEIGHBOURS))
+            values, exact = narrow(close), wide(close)
+            for k, (place, column) in enumerate(zip(places, columns, strict=True)):
+                right = exact[place]
+                # elsewhere the peak tells nothing
+                near = np.flatnonzero(abs(right - float(sample.exact[column])) <= _CLOSE * abs(right))
+                scales = [sample.scale[column]] * len(near)
+                errors = Right([mpf(x) for x in right[near].tolist()], scales, self.dtype).errors(values[place][near])
+                if len(errors):
+                    worst = int(errors.argmax())
+                    found[k] = max(found[k], Worst(float(errors[worst]), tuple(close[near[worst]].items())))
         return found
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
         (errors,) = self._every([root], [column], wide)
-        bad = [dict(worst.at) for worst in errors if worst.error > target]
-        below = topological([variable])
-        size = Program(below, FORMATS["float64"])
-        sizes = [abs(size(point, 0)[-1]) for point in bad]
-        near = [size for size in sizes if size < _MOST_REACH]
-        return math.ldexp(1.0, math.frexp(max(near))[1]) if near else _LEAST_REACH
+        bad = [self._points[place] for place in np.flatnonzero(errors > target)]
+        if not bad:
+            return _LEAST_REACH
+        sizes = abs(Program(topological([variable]), FORMATS["float64"])(bad)[-1])
+        near = sizes[sizes < _MOST_REACH]
+        return math.ldexp(1.0, math.frexp(float(near.max()))[1]) if len(near) else _LEAST_REACH
 
-    def _errors(
-        self, roots: Sequence[Node], columns: Sequence[int], wide: bool, at: Sequence[Point], first: int = 0
-    ) -> list[list[Worst]]:
-        """The errors at some points, the number of the first of which is given, that functions err to varied sides."""
+    def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
+        """The errors at some of the points; the functions err to sides that vary."""
         order = topological(roots)
-        places = [order.index(root) for root in roots]
-        program, rounded = Program(order, FORMATS["wide" if wide else self.dtype]), FORMATS[self.dtype].rounded
-        found: list[list[Worst]] = [[] for _ in roots]
-        for turn, point in enumerate(at, first):
-            sample = self._sample(point)
-            assert sample is not None
-            values = program(point, turn)
-            inside = all(2.0**-_EXTREME < abs(point[name]) < 2.0**_EXTREME for name in self._tensors)
-            for errors, place, column in zip(found, places, columns, strict=True):
-                computed = rounded(values[place])
-                error = mixed_error(computed, sample.exact[column], sample.scale[column], self.dtype)
-                is_ordinary = inside and self._is_ordinary(sample.exact[column])
-                sides = (0.0, error) if point[self._tensors[0]] >= 0 else (error, 0.0)
-                errors.append(Worst(error, tuple(point.items()), 0.0, error if is_ordinary else 0.0, sides))
-        return found
-
-    def _is_ordinary(self, exact: mpf) -> bool:
-        """Whether a result is well inside the range of the type."""
-        return bool(exact == 0 or abs(mpmath.mag(exact)) < -SMALLEST_EXPONENT[self.dtype] - MANTISSA[self.dtype])
+        form = FORMATS["wide" if wide else self.dtype]
+        values = Program(order, form)(self._points[which], which.start or 0)
+        rounded = FORMATS[self.dtype].nearest
+        return [
+            self._facts.right[column].errors(rounded(values[order.index(root)]), which)
+            for root, column in zip(roots, columns, strict=True)
+        ]
 
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
@@ -321,16 +366,8 @@ def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tu
     return tuple(values[root] for root in roots)
 
 
-def _often(errors: Sequence[Worst]) -> float:
-    return sum(entry.error > _OFTEN for entry in errors) / max(len(errors), 1)
-
-
-def _worst(errors: Sequence[Worst]) -> Worst:
-    if not errors:
-        return Worst(0.0)
-    below, above = (max(side) for side in zip(*(entry.sides for entry in errors), strict=True))
-    ordinary = max(entry.ordinary for entry in errors)
-    return replace(max(errors), ordinary=ordinary, sides=(below, above))
+def _often(errors: Array) -> float:
+    return float((errors > _OFTEN).mean()) if len(errors) else 0.0
 
 
 def _precision(point: Point) -> int:

@@ -7,14 +7,15 @@ everywhere.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial, reduce
+from functools import cache, lru_cache, partial
+from typing import Any
 
 import mpmath
+import numpy as np
 import sympy
 from mpmath import mpf
 
@@ -24,35 +25,52 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
+Array = np.ndarray[Any, np.dtype[Any]]
+Operation = Callable[..., Array]
 
 _PRECISION = 64  # bits, more than any type has
 
 
 @dataclass(frozen=True)
 class Format:
-    """A type that arithmetic is done in: the digits of its numbers, and the nearest of them to a double.
+    """A type that arithmetic is done in.
 
     Where it is wide, results are rounded to a type with fewer digits, and need no compensation.
+
+    Attributes:
+        digits: of its numbers.
+        dtype: the type itself.
+        flushed: numbers below this are 0 on some machines.
+        is_wide: whether it is.
     """
 
     digits: int
-    rounded: Callable[[float], float]
-    flushed: float  # numbers below this are 0 on some machines
+    dtype: type[np.floating[Any]]
+    flushed: float
     is_wide: bool = False
+
+    def rounded(self, x: float) -> float:
+        """The nearest number of the type."""
+        return float(self.nearest(np.float64(x)))
+
+    def nearest(self, x: Any) -> Any:
+        """The nearest numbers of the type, as doubles."""
+        with np.errstate(over="ignore"):
+            return x if self.dtype is np.float64 else self.dtype(x).astype(np.float64)
 
 
 FORMATS = {
-    "float32": Format(MANTISSA["float32"], lambda x: ctypes.c_float(x).value, 2.0 ** SMALLEST_EXPONENT["float32"]),
-    "float64": Format(MANTISSA["float64"], float, 0.0),
-    "wide": Format(MANTISSA["float64"], float, 0.0, is_wide=True),
+    "float32": Format(MANTISSA["float32"], np.float32, 2.0 ** SMALLEST_EXPONENT["float32"]),
+    "float64": Format(MANTISSA["float64"], np.float64, 0.0),
+    "wide": Format(MANTISSA["float64"], np.float64, 0.0, is_wide=True),
 }
 
 
-Step = Callable[[list[float], Point, int], float]
+Step = Callable[[list[Array], Mapping[str, Array], Array], Array]
 
 
 class Program:
-    """What a kernel computes for some nodes.
+    """What a kernel computes for some nodes, at many points at once.
 
     Args:
         order: the nodes, operands first.
@@ -64,43 +82,50 @@ class Program:
         self._uses = Counter(arg for node in order for arg in node.args)
         self._steps = [self._step(node, form) for node in order]
 
-    def __call__(self, point: Point, turn: int) -> list[float]:
-        """The value of each node (of a condition 0 or 1).
+    def __call__(self, points: Sequence[Point], turn: int = 0) -> list[Array]:
+        """The values of each node (of a condition 0 or 1).
 
         Args:
-            point: a number for each input.
-            turn: to which side the functions err: not to the same for every point.
+            points: a number for each input; every point has all of them.
+            turn: to which side the functions err at the first point: not to the same for every point.
         """
-        values: list[float] = []
-        for step in self._steps:
-            values.append(step(values, point, turn))
+        inputs = {name: np.array([float(point[name]) for point in points]) for name in (points[0] if points else ())}
+        turns = np.arange(turn, turn + len(points))
+        values: list[Array] = []
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                values.append(step(values, inputs, turns))
         return values
+
+    def at(self, point: Point) -> list[float]:
+        """The value of each node at a point."""
+        return [float(value[0]) for value in self([point])]
 
     def _step(self, node: Node, form: Format) -> Step:
         args = [self._places[arg] for arg in node.args]
         place, name, op = self._places[node], str(node.value), node.op
         if op in ("input", "flag"):
-            return lambda values, point, turn: point[name]
+            return lambda values, inputs, turns: inputs[name]
         if op in ("given", "true"):
-            return lambda values, point, turn: True
+            return lambda values, inputs, turns: np.ones(len(turns))
         if node.number is not None:
             constant = form.rounded(_decimal(node.number))
-            return lambda values, point, turn: constant
+            return lambda values, inputs, turns: np.full(len(turns), constant)
         if op == "where":
             condition, p, q = args
-            return lambda values, point, turn: values[p] if values[condition] else values[q]
+            return lambda values, inputs, turns: np.where(values[condition], values[p], values[q])
         if op in CONDITIONS:
-            holds = PRIMITIVES[op].mpmath
-            return lambda values, point, turn: holds(*[values[arg] for arg in args])
+            holds = _CONDITIONS[op]
+            return lambda values, inputs, turns: holds(*[values[arg] for arg in args])
         if op == "mul" and (parts := self._quotient(node)):
             top, base, exponent = parts
             i, k = self._places[top], self._places[base]
             divide = _divide(exponent, form)
-            return lambda values, point, turn: divide(values[i], values[k])
+            return lambda values, inputs, turns: divide(values[i], values[k])
         if op in _ARITHMETIC and not (op == "pow" and node.args[1].number not in WRITTEN_OUT):
             compute = _ARITHMETIC[op](node, form)
-            return lambda values, point, turn: compute(*[values[arg] for arg in args])
-        return lambda values, point, turn: _function(op, [values[arg] for arg in args], form, place + turn)
+            return lambda values, inputs, turns: compute(*[values[arg] for arg in args])
+        return lambda values, inputs, turns: _function(op, [values[arg] for arg in args], form, place + turns)
 
     def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
         """The parts of a product with a reciprocal that nothing else reads, and so is printed as a division."""
@@ -110,6 +135,19 @@ class Program:
             if exponent in RECIPROCALS and self._uses[reciprocal] == 1:
                 return top, reciprocal.args[0], exponent
         return None
+
+
+_CONDITIONS: dict[str, Callable[..., Array]] = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+}
 
 
 @cache
@@ -123,78 +161,68 @@ def rest(number: sympy.Expr, form: Format) -> float:
     return float(sympy.N(number, 60) - sympy.Float(form.rounded(_decimal(number)), 60))
 
 
-def _quotient(a: float, b: float) -> float:
-    if b == 0:
-        return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
-    return a / b
+def _add(node: Node, form: Format) -> Operation:
+    return lambda a, b: form.nearest(a + b)
 
 
-def _add(node: Node, form: Format) -> Callable[[float, float], float]:
-    rounded = form.rounded
-    return lambda a, b: rounded(a + b)
-
-
-def _mul(node: Node, form: Format) -> Callable[[float, float], float]:
-    rounded, number = form.rounded, node.args[0].number
+def _mul(node: Node, form: Format) -> Operation:
+    number = node.args[0].number
     if number is not None and is_quotient(number):
         divisor = int(number.q) / int(number.p)
-        return lambda a, b: rounded(b / divisor)
-    return lambda a, b: rounded(a * b)
+        return lambda a, b: form.nearest(b / divisor)
+    return lambda a, b: form.nearest(a * b)
 
 
-def _pow(node: Node, form: Format) -> Callable[[float, float], float]:
-    exponent, rounded = node.args[1].number, form.rounded
+def _pow(node: Node, form: Format) -> Operation:
+    exponent = node.args[1].number
     assert exponent is not None
     if exponent == HALF:
-        return lambda base, _: _root(rounded, base)
+        return lambda base, _: form.nearest(np.sqrt(base))
     if exponent in RECIPROCALS:
         divide = _divide(exponent, form)
-        return lambda base, _: divide(1.0, base)
-    return partial(_small_power, rounded, int(exponent))
+        return lambda base, _: divide(np.ones_like(base), base)
+    return partial(_small_power, form, int(exponent))
 
 
-def _divide(exponent: sympy.Expr, form: Format) -> Callable[[float, float], float]:
+def _divide(exponent: sympy.Expr, form: Format) -> Operation:
     """a * b**exponent for an exponent of `RECIPROCALS`."""
-    rounded = form.rounded
     if exponent == -HALF:
-        return lambda a, b: rounded(_quotient(a, _root(rounded, b)))
-    times, flushed = range(-int(exponent)), form.flushed
+        return lambda a, b: form.nearest(a / form.nearest(np.sqrt(b)))
 
-    def divide(a: float, b: float) -> float:
-        divisor = math.copysign(0.0, b) if abs(b) < flushed else b
-        return reduce(lambda total, _: rounded(_quotient(total, divisor)), times, a)
+    def divide(a: Array, b: Array) -> Array:
+        divisor = np.where(abs(b) < form.flushed, np.copysign(0.0, b), b)
+        quotient = a
+        for _ in range(-int(exponent)):
+            quotient = form.nearest(quotient / divisor)
+        return quotient
 
     return divide
 
 
-def _root(rounded: Callable[[float], float], base: float) -> float:
-    return rounded(math.sqrt(base)) if base >= 0 else math.nan
+def _small_power(form: Format, exponent: int, base: Array, _: Array) -> Array:
+    square: Array = form.nearest(base * base)
+    return square if exponent == 2 else form.nearest(square * (base if exponent == 3 else square))
 
 
-def _small_power(rounded: Callable[[float], float], exponent: int, base: float, _: float) -> float:
-    square = rounded(base * base)
-    return square if exponent == 2 else rounded(square * (base if exponent == 3 else square))
+def _sum_error(node: Node, form: Format) -> Operation:
+    rounded = form.nearest
 
-
-def _sum_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
-    rounded = form.rounded
-
-    def error(a: float, b: float, total: float) -> float:
+    def error(a: Array, b: Array, total: Array) -> Array:
         part = rounded(total - a)
-        return rounded(rounded(a - rounded(total - part)) + rounded(b - part))
+        return rounded(rounded(a - rounded(total - part)) + rounded(b - part))  # type: ignore[no-any-return]
 
     return error
 
 
-def _product_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
-    return lambda a, b, product: form.rounded(_fused(a, b, -product))
+def _product_error(node: Node, form: Format) -> Operation:
+    return lambda a, b, product: form.nearest(_fused(a, b, -product))
 
 
-def _quotient_error(node: Node, form: Format) -> Callable[[float, float, float], float]:
-    return lambda a, b, quotient: form.rounded(_quotient(form.rounded(_fused(-quotient, b, a)), b))
+def _quotient_error(node: Node, form: Format) -> Operation:
+    return lambda a, b, quotient: form.nearest(form.nearest(_fused(-quotient, b, a)) / b)
 
 
-def _fused(a: float, b: float, c: float) -> float:
+def _fused(a: Array, b: Array, c: Array) -> Array:
     """a * b + c, rounded once, for a c that is nearly -a * b and numbers that are not among the largest."""
     product = a * b
     a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
@@ -206,18 +234,20 @@ def _fused(a: float, b: float, c: float) -> float:
 _SPLIT = 2.0**27 + 1  # Dekker's: into halves whose products are exact
 
 
-def _rest(node: Node, form: Format) -> Callable[[float], float]:
+def _rest(node: Node, form: Format) -> Operation:
     number = node.args[0].number
     assert number is not None
     value = form.rounded(rest(number, form))
-    return lambda _: value
+    return lambda operand: np.full_like(operand, value)
 
 
-def _corrected(node: Node, form: Format) -> Callable[[float, float], float]:
-    return lambda value, error: value if form.is_wide or not math.isfinite(error) else form.rounded(value + error)
+def _corrected(node: Node, form: Format) -> Operation:
+    if form.is_wide:
+        return lambda value, error: value
+    return lambda value, error: np.where(np.isfinite(error), form.nearest(value + error), value)
 
 
-_ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {
+_ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "add": _add,
     "mul": _mul,
     "pow": _pow,
@@ -227,18 +257,19 @@ _ARITHMETIC: dict[str, Callable[[Node, Format], Callable[..., float]]] = {
     "rest": _rest,
     "corrected": _corrected,
 }
-_SIDES = (1, -1, 1, 1, -1, -1)
+_SIDES = np.array([1, -1, 1, 1, -1, -1])
 
 
-def _function(op: str, args: Sequence[float], form: Format, place: int) -> float:
+def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
     """A function of the table, off by the error it may have: here to this side, there to that."""
-    if op.startswith("mul_") and form.rounded(_scaled_up(op.removeprefix("mul_"), args[1])) == 0:
-        return args[0] if args[0] != args[0] else 0.0  # r * f(t), where even the texts of `scaled` have 0
-    nearest, rest, is_exact = _exact(op, *args)
-    if is_exact:
-        return form.rounded(nearest)
-    off = _SIDES[place % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
-    return form.rounded(nearest + (rest + nearest * off))
+    rows = list(zip(*(arg.tolist() for arg in args), strict=True))
+    nearest, rest, is_exact = (np.array(column) for column in zip(*(_exact(op, *row) for row in rows), strict=True))
+    off = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
+    if op.startswith("mul_"):  # r * f(t), where even the texts of `scaled` have 0
+        factor = form.nearest(np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows]))
+        value = np.where(factor == 0, np.where(np.isnan(args[0]), args[0], 0.0), value)
+    return value
 
 
 @lru_cache(maxsize=1 << 16)

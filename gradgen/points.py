@@ -7,7 +7,9 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from gradgen.model import FORMATS
+import numpy as np
+
+from gradgen.model import FORMATS, Array
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
 
 _EXPONENTS = (
@@ -77,24 +79,27 @@ def beside(centres: Sequence[float], dtype: str) -> Iterator[float]:
         yield FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
 
 
-def edges(sizes: Callable[[float], list[float]], dtype: str, magnitude: int) -> Iterator[float]:
+def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magnitude: int) -> Iterator[float]:
     """Numbers near those at which one of some functions leaves the numbers of the type, or the normal ones.
 
     Args:
-        sizes: from a number to the absolute values of the functions.
+        sizes: from numbers to the absolute values of the functions.
         dtype: the type.
         magnitude: the power of two up to which to look.
     """
     bounds = (LARGEST[dtype], 2.0 ** SMALLEST_EXPONENT[dtype], 2.0 ** _least_exponent(dtype))
     last = min(-SMALLEST_EXPONENT[dtype], magnitude)
     exponents = range(_least_exponent(dtype), last + 1, 2 if dtype == "float32" else 16)
+    powers = np.ldexp(1.0, list(exponents))
     for sign in (1.0, -1.0):
-        seen = [(e, sizes(sign * math.ldexp(1.0, e))) for e in exponents]
+        seen = sizes((sign * powers).tolist())
+        places = {  # which function crosses which bound between which powers
+            (which, bound, int(place))
+            for (which, values), bound in itertools.product(enumerate(seen), bounds)
+            for place in np.flatnonzero((values[:-1] < bound) != (values[1:] < bound))
+        }
         found = {
-            _crossing(sizes, sign, which, bound, math.ldexp(1.0, low), math.ldexp(1.0, high))
-            for (low, before), (high, after) in itertools.pairwise(seen)
-            for which, bound in itertools.product(range(len(before)), bounds)
-            if (before[which] < bound) != (after[which] < bound)
+            _crossing(sizes, sign, which, bound, float(powers[k]), float(powers[k + 1])) for which, bound, k in places
         }
         for edge, share in itertools.product(sorted(found), _BESIDE_EDGES):
             if edge * share <= LARGEST[dtype]:
@@ -102,13 +107,13 @@ def edges(sizes: Callable[[float], list[float]], dtype: str, magnitude: int) -> 
 
 
 def _crossing(
-    sizes: Callable[[float], list[float]], sign: float, which: int, bound: float, low: float, high: float
+    sizes: Callable[[Sequence[float]], Sequence[Array]], sign: float, which: int, bound: float, low: float, high: float
 ) -> float:
     """Where between two numbers a size crosses a bound."""
-    is_below = sizes(sign * low)[which] < bound
+    is_below = sizes([sign * low])[which][0] < bound
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low) * math.sqrt(high)  # rounded alike everywhere
-        if (sizes(sign * middle)[which] < bound) == is_below:
+        if (sizes([sign * middle])[which][0] < bound) == is_below:
             low = middle
         else:
             high = middle

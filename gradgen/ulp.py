@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import mpmath
+import numpy as np
 from mpmath import mpf
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
 SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14}
@@ -46,3 +51,53 @@ def mixed_error(computed: float, exact: mpf, scale: mpf, dtype: str) -> float:
     if mpmath.isinf(exact):
         return 0.0 if abs(computed) >= LARGEST[dtype] else math.inf
     return float(abs(mpf(computed) - exact) / unit)
+
+
+class Right:
+    """Exact results as doubles, against which many computed ones are measured at once, as by `mixed_error`.
+
+    Args:
+        exact: the exact results.
+        scale: for each the largest |x * d exact/dx| over the inputs x.
+        dtype: the type of the results.
+    """
+
+    def __init__(self, exact: Sequence[mpf], scale: Sequence[mpf], dtype: str) -> None:
+        self._largest = LARGEST[dtype]
+        rows = [_row(value, size, dtype) for value, size in zip(exact, scale, strict=True)]
+        columns = zip(*rows, strict=True) if rows else [()] * 5
+        self._nearest, self._rest, self._unit, self._beyond, self._undefined = map(np.array, columns)
+
+    def errors(self, computed: Array, at: slice | Array = slice(None)) -> Array:
+        """The errors of results for those of the exact ones that are at some places."""
+        nearest, rest, unit = self._nearest[at], self._rest[at], self._unit[at]
+        beyond, undefined = self._beyond[at], self._undefined[at]
+        with np.errstate(all="ignore"):
+            found = np.abs((computed - nearest) / unit - rest)
+        infinite = np.abs(beyond) == 2
+        found = np.where(infinite, np.where(np.abs(computed) >= self._largest, 0.0, math.inf), found)
+        found = np.where(np.isfinite(computed), found, math.inf)
+        found = np.where(np.isinf(computed) & (np.sign(beyond) == np.sign(computed)), 0.0, found)
+        return np.where(undefined, 0.0, found)
+
+    def extend(self, other: Right) -> None:
+        """Append the exact results of another one."""
+        for name in ("_nearest", "_rest", "_unit", "_beyond", "_undefined"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+
+
+def _row(exact: mpf, scale: mpf, dtype: str) -> tuple[float, float, float, int, bool]:
+    """The nearest double to an exact result, and what is left in units; the unit; whether the result is, nearly, beyond
+    the largest number (1, or 2 where it is infinite, with its sign); whether it is undefined.
+    """
+    if mpmath.isnan(exact):
+        return 0.0, 0.0, 1.0, 0, True
+    sign = 1 if exact > 0 else -1
+    if mpmath.isinf(exact):
+        return 0.0, 0.0, 1.0, 2 * sign, False
+    unit = ulp(max(abs(exact), scale), dtype)
+    beyond = sign if abs(exact) + 4 * unit > LARGEST[dtype] else 0
+    nearest = float(exact)
+    if math.isinf(nearest):
+        nearest = 0.0
+    return nearest, float((exact - mpf(nearest)) / unit), float(unit), beyond, False

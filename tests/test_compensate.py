@@ -64,7 +64,7 @@ def test_value_and_error_have_twice_the_digits(text: str) -> None:
     plain = 0.0
     with mpmath.workdps(80):
         for point in points():
-            values = dict(zip(order, program(point, 0), strict=True))
+            values = dict(zip(order, program.at(point), strict=True))
             right = exact(root, point)
             plain = max(plain, float(abs(mpf(values[value]) - right) / abs(right)))
             both = mpf(values[value]) + mpf(values[error])
@@ -84,7 +84,7 @@ def test_what_is_left_is_the_error_of_the_functions(text: str) -> None:
     with mpmath.workdps(60):
         for turn, point in enumerate(points()):
             point = {name: FORMATS["float32"].rounded(x) for name, x in point.items()}
-            values = dict(zip(order, program(point, turn), strict=True))
+            values = dict(zip(order, (float(row[0]) for row in program([point], turn)), strict=True))
             right = exact(root, point)
             unit = abs(right) * mpf(2) ** -24
             worst_plain = max(worst_plain, float(abs(values[value] - right) / unit))
@@ -101,9 +101,9 @@ def test_an_error_that_is_no_number_is_left_out() -> None:
     root = parsed("x*y + x")
     (whole,) = Compensation([marked(root)]).roots
     program = Program(topological([whole]), FORMATS["float64"])
-    assert program({"x": 1e200, "y": 1e200}, 0)[-1] == math.inf
-    assert program({"x": math.inf, "y": 2.0}, 0)[-1] == math.inf
-    assert math.isnan(program({"x": math.nan, "y": 2.0}, 0)[-1])
+    assert program.at({"x": 1e200, "y": 1e200})[-1] == math.inf
+    assert program.at({"x": math.inf, "y": 2.0})[-1] == math.inf
+    assert math.isnan(program.at({"x": math.nan, "y": 2.0})[-1])
 
 
 def test_what_is_not_marked_stays_as_it_is() -> None:

@@ -251,7 +251,7 @@ def test_sigmoids_are_written_out_without_loss() -> None:
 def computed(node: Node, point: dict[str, float]) -> float:
     """A node in double arithmetic."""
     (printed,) = limits([node])
-    return Program(topological([printed]), FORMATS["float64"])({"k": 1.5, **point}, 0)[-1]
+    return Program(topological([printed]), FORMATS["float64"]).at({"k": 1.5, **point})[-1]
 
 
 @pytest.mark.parametrize(
