@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
     Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
     # Inverse functions, written out
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
-    Rule("log(u + sqrt(u**2 - 1))", "acosh(u)", "the square overflows before the logarithm does"),
+    Rule("log(u + sqrt(-(1 - u)*(1 + u)))", "acosh(u)", "the square overflows before the logarithm does"),
     Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
     Rule("atan(u) + pi/2", "atan2(1, -u)", "for u << 0 only the difference is left"),
     Rule("pi - atan2(1, u)", "atan2(1, -u)", "for u << 0 only the difference is left"),
@@ -145,7 +145,7 @@ RULES: tuple[Rule, ...] = (
     Rule("cos(asin(u))", "sqrt((1 - u)*(1 + u))", "the cosine of what is rounded near pi/2", tried=True),
     Rule("acos(tanh(u))", "2*atan(exp(-u))", "tanh nears 1, where acos loses half of its digits"),
     Rule("atan(sinh(u))", "2*atan(tanh(u/2))", "sinh overflows, and so does the derivative"),
-    Rule("asin(u/hypot(1, u))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
+    Rule("asin(unit(u, hypot(1, u)))", "atan(u)", "the quotient nears 1, where asin loses half of its digits"),
     # Norms
     Rule("sqrt(u**2 + v**2)", "hypot(u, v)", _SQUARES),
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", _SQUARES),
