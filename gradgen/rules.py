@@ -2,8 +2,10 @@
 
 A pattern is written in terms of `u`, `v`, `w` (any expression) and `a`, `b` (any number). A pattern that is a sum
 matches inside a longer sum and up to a common factor; one that is a product matches inside a longer product, a power of
-it as often as it is there. A factor v, a or b that is not there is 1, so that sin(v*u)/u is sin(u)/u, too; and a rule
-of u and -u is the same rule of -u and u. `tests/test_rules.py` proves every identity.
+it as often as it is there. A factor v that is not there is 1, as are a and b in a sum: sin(v*u)/u is sin(u)/u, too.
+And u may be -x: exp(u)*sigmoid(-u) is exp(-x)*sigmoid(x), too.
+
+`tests/test_rules.py` proves every identity, and `tests/rule_examples.py` has a formula for each that it saves.
 """
 
 from __future__ import annotations

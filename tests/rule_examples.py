@@ -1,0 +1,162 @@
+"""For each rule a formula and an input at which it is the rule that saves the result."""
+
+from __future__ import annotations
+
+import math
+
+from gradgen.rules import RULES, Rule
+
+
+class Example:
+    """A formula, and an input at which a rule saves its result.
+
+    Attributes:
+        text: the formula, of tensors x, y, z and a hyper-parameter k.
+        by: by what it is differentiated: "" for the value, "x" for the gradient, "xx" for the second derivative.
+        after: the name of the form, of a rule that is tried or a rational one, that alone has need of the rule.
+        at: the input.
+    """
+
+    def __init__(self, text: str, by: str = "", after: str = "", **at: float) -> None:
+        self.text, self.by, self.after, self.at = text, by, after, at
+
+
+def named(rule: Rule) -> str:
+    """A rule's pattern, with what becomes of it where there are several."""
+    several = sum(other.pattern == rule.pattern for other in RULES) > 1
+    return f"{rule.pattern} = {rule.replacement}" if several else rule.pattern
+
+
+EXAMPLES = {
+    # Exponentials against one another
+    "log(exp(u))": Example("log(exp(-(x - y)**2/2))", x=50.0, y=1.0),
+    "exp(log(u))": Example("exp(log(x))", x=1e300),
+    "exp(u)*exp(v)": Example("exp(x)*exp(-y)", x=800.0, y=790.0),
+    "damp(w, exp(u))*exp(v)": Example("(1 + exp(x))**k", by="x", after="(1 + exp(u))**v", x=1000.0, k=-1.5),
+    "exp(u) - 1": Example("exp(x) - 1", x=1e-10),
+    "v*exp(u) - v": Example("k*exp(x) - k", x=1e-10, k=1.67),
+    "expm1(u) + 1": Example("1 + (exp(x) - 1)", x=-50.0),
+    "1/(a + b*exp(u))": Example("1/(1 + exp(-x))", by="x", x=-800.0),
+    "exp(u)*sigmoid(-u)": Example("exp(x)/(1 + exp(x))", x=800.0),
+    "exp(u)*sigmoid(a - u)": Example("exp(x)/(3 + exp(x))", x=800.0),
+    "expm1(u)*sigmoid(-u)": Example("(exp(2*x) - 1)/(exp(2*x) + 1)", x=400.0),
+    "exp(u) - exp(-u)": Example("(exp(x) - exp(-x))/2", x=1e-10),
+    "exp(u) + exp(-u)": Example("(exp(x) - exp(-x))/(exp(x) + exp(-x))", x=800.0),
+    "exp(u)/expm1(u)": Example("exp(x)/(exp(x) - 1)", x=800.0),
+    "sigmoid(u) - sigmoid(-u)": Example("1/(1 + exp(-x)) - 1/(1 + exp(x))", x=1e-10),
+    "log(cosh(u))": Example("log(cosh(x))", x=800.0),
+    "log(sinh(u))": Example("log(sinh(x))", x=800.0),
+    "log(2*sinh(u))": Example("log(exp(x) - exp(-x))", x=800.0),
+    "log(2*cosh(u))": Example("log(exp(x) + exp(-x))", x=800.0),
+    "sinh(u)*sech(u)": Example("sinh(x)/cosh(x)", x=800.0),
+    "cosh(u)*csch(u)": Example("cosh(x)/sinh(x)", x=800.0),
+    "1/cosh(u)": Example("1/cosh(x)", by="x", x=800.0),
+    "1/sinh(u)": Example("1/sinh(x)", by="x", x=800.0),
+    # Circular functions of half turns
+    "sin(a*u)": Example("sin(pi*x)", x=1e10 + 0.5),
+    "cos(a*u)": Example("cos(2*pi*x)", x=1e10),
+    "sinc(a*u)": Example("sinc(pi*x)", x=1e10 + 0.5),
+    "sin_pi(v*u)/u": Example("sin(pi*x)/(pi*x)", x=0.0),
+    # Quotients that are 0/0
+    "sin(v*u)/u": Example("sin(k*x)/x", x=0.0, k=1.5),
+    "sin(v*u)/sin(u)": Example("sin(k*x)/sin(x)", x=0.0, k=7.0),
+    # 1 - f and 1 + f
+    "1 - sigmoid(u)": Example("1 - 1/(1 + exp(-x))", x=50.0),
+    "2*sigmoid(u) - 1": Example("2/(1 + exp(-x)) - 1", x=1e-10),
+    "1 - tanh(u)**2": Example("log(1 - tanh(x)**2)", x=400.0),
+    "1 + tanh(u)": Example("x/2*(1 + tanh(sqrt(2/pi)*(x + 0.044715*x**3)))", x=-6.0),
+    "1 - tanh(u)": Example("1 - tanh(x)", x=30.0),
+    "1 - sqrt(pi)*(u*erfcx(u))": Example("1 - sqrt(pi)*x*exp(x**2)*erfc(x)", after="erfc(u)", x=1e5),
+    "1 + erf(u)": Example("x/2*(1 + erf(x/sqrt(2)))", x=-8.0),
+    "1 - erf(u)": Example("1 - erf(x)", x=6.0),
+    "1 - cos(u)": Example("1 - cos(x)", x=1e-5),
+    "1 + cos(u)": Example("1 + cos(x)", x=3.141592),
+    "1 - cos_pi(u)": Example("1 - cos(pi*x)", x=1e-5),
+    "1 + cos_pi(u)": Example("(1 + cos(pi*x))/2", x=0.999999),
+    "1 - u**2": Example("sqrt(1 - cos(x)**2)", x=1e-5),
+    # Logarithms of sums
+    "log(sigmoid(u))": Example("log(1/(1 + exp(-x)))", x=-800.0),
+    "log(a + b*exp(u))": Example("log(3 + exp(x))", x=800.0),
+    "log1p(exp(u))": Example("log1p(exp(x))", x=800.0),
+    "log(exp(u) + exp(v))": Example("log(exp(x) + exp(y))", x=800.0, y=790.0),
+    "log(exp(u) - exp(v))": Example("log(exp(x) - exp(y))", x=800.0, y=790.0),
+    "log(exp(w) + (exp(u) + exp(v)))": Example("log(exp(x) + exp(y) + exp(z))", x=800.0, y=790.0, z=780.0),
+    "log(u**a) = a*log(abs(u))": Example("log(x**2)", x=-1e200),
+    "log(u**a) = a*log(u)": Example("log(x**3)", x=1e150),
+    "log(sqrt(u))": Example("log(sqrt(1 + x))", x=1e-10),
+    "log(1 + u)": Example("log(1 + x)", x=1e-10),
+    "log1p(expm1(u))": Example("log1p(exp(x) - 1)", x=800.0),
+    "maximum(u, 0) + softplus(-abs(u))": Example("maximum(x, 0) + log(1 + exp(-abs(x)))", by="x", x=0.0),
+    "u - softplus(u)": Example(
+        "y*(x - log(1 + exp(x))) - (1 - y)*log(1 + exp(x))", after="v*softplus(u) + w*softplus(-u)", x=-0.01, y=100.0
+    ),
+    "softplus(u) - v*u": Example("log(1 + exp(x)) - k*x", x=50.0, k=1.0),
+    "softplus(-u) - softplus(u)": Example("log(1 + exp(-x)) - log(1 + exp(x))", x=1e-10),
+    "abs(u)*sign(u)": Example("abs(x)*sign(x)", by="x", x=0.0),
+    "u*sign(u)": Example("x/(1 + abs(x))", by="x", after="as one fraction", x=1e20),
+    # Inverse functions, written out
+    "log(u + hypot(1, u))": Example("log(x + sqrt(x**2 + 1))", x=-1e10),
+    "log(u + sqrt(-(1 - u)*(1 + u)))": Example("log(x + sqrt(x**2 - 1))", x=1e200),
+    "log((1 + u)/(1 - u))": Example("log((1 + x)/(1 - x))/2", x=1e-10),
+    "atan(u) + pi/2": Example("1/2 + atan(x)/pi", x=-1e10),
+    "pi - atan2(1, u)": Example("pi - (pi/2 - atan(x))", x=-1e10),
+    "pi/2 - atan(u)": Example("pi/2 - atan(x)", x=1e10),
+    "asin(tanh(u))": Example("asin(tanh(x))", x=15.0),
+    "sin(acos(u))": Example("sin(acos(1 - x))", x=1e-20),
+    "cos(asin(u))": Example("cos(asin(1 - x))", x=1e-20),
+    "acos(tanh(u))": Example("acos(tanh(x))", x=30.0),
+    "atan(sinh(u))": Example("atan(sinh(x))", by="x", x=800.0),
+    "asin(unit(u, hypot(1, u)))": Example("asin(x/sqrt(1 + x**2))", x=1e5),
+    # Norms
+    "sqrt(w**2 + (u**2 + v**2))": Example("sqrt(x**2 + y**2 + z**2)", x=3e200, y=4e200, z=5e200),
+    "sqrt(a*u**2 + b*v**2)": Example("sqrt(3*x**2 + 2*y**2)", x=3e200, y=4e200),
+    "sqrt(u**4 + v**4)": Example("sqrt(x**4 + y**4)", x=3e100, y=4e100),
+    "(u**2 + v**2)**a": Example("(x**2 + y**2)**0.25", x=3e200, y=4e200),
+    "u/hypot(u, v)": Example("x/sqrt(x**2 + y**2)", x=math.inf, y=1.0),
+    "(1 - unit(u, hypot(u, v)))*(1 + unit(u, hypot(u, v)))": Example(
+        "sqrt(1 - (x/sqrt(x**2 + y**2))**2)", x=1.0, y=1e-10
+    ),
+    "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
+    # Differences, tried
+    "sqrt(u) - sqrt(v)": Example("sqrt(x + 1) - sqrt(x)", x=1e15),
+    "sqrt(1 + u) - 1": Example("sqrt(1 + x) - 1", x=1e-10),
+    "hypot(1, u) - 1": Example("sqrt(1 + x**2) - 1", x=1e-5),
+    "sqrt(u) - v": Example("sqrt(x**2 + k) - x", x=1e8, k=1.5),
+    "sqrt(u) + v": Example("(x + sqrt(x**2 + k))/2", x=-1e8, k=1.5),
+    "hypot(u, v) - u": Example("sqrt(x**2 + y**2) - x", x=1e8, y=1.5),
+    "hypot(u, v) + u": Example("sqrt(x**2 + y**2) + x", x=-1e8, y=1.5),
+    "1 + u/sqrt(v)": Example("(1 + x/sqrt(x**2 + k))/2", x=-1e8, k=1.5),
+    "1 - u/sqrt(v)": Example("1 - x/sqrt(x**2 + k)", x=1e8, k=1.5),
+    "1 + unit(u, hypot(v, u))": Example("1 + x/sqrt(x**2 + y**2)", x=-1e8, y=1.5),
+    "1 - unit(u, hypot(v, u))": Example("1 - x/sqrt(x**2 + y**2)", x=1e8, y=1.5),
+    "1 + sin(u)": Example("1 + sin(x)", x=-1.570795),
+    "1 - sin(u)": Example("1 - sin(x)", x=1.570795),
+    "1 + sin_pi(u)": Example("1 + sin(pi*x)", x=-0.499999),
+    "1 - sin_pi(u)": Example("1 - sin(pi*x)", x=0.499999),
+    "u**2 - v**2": Example("(x + k)**2 - x**2", x=1e10, k=0.001),
+    "1/u - 1/v": Example("1/x - 1/(x + 1)", x=1e10),
+    "u**v - 1": Example("(x**k - 1)/k", x=2.5, k=1e-10),
+    "maximum(1 + u, 0)**v - 1": Example("maximum(1 + x, 0)**k - 1", x=1e-10, k=1.5),
+    "exp(u) - exp(v)": Example("exp(-x) - exp(-2*x)", x=1e-10),
+    "cosh(u) - 1": Example("cosh(x) - 1", x=1e-5),
+    "log(u) - log(v) = where(gt(v, 0), log1p((u - v)/v), log(u) - log(v))": Example(
+        "log(x + k) - log(x)", x=1e15, k=1.5
+    ),
+    "log1p(u) - log1p(v)": Example("log(1 + x + k) - log(1 + x)", x=1e15, k=1.5),
+    "softplus(u) - softplus(v)": Example("log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10),
+    "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
+    "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
+    "log(u) = log1p(u - 1)": Example("log(2 - cos(x))", x=1e-5),
+    "log(u) = where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))": Example("log(2/(1 + exp(-x)))", x=1e-10),
+    "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),
+    "log(expm1(u))": Example("log(exp(x) - 1)", x=800.0),
+    "log(u) - log(v) = where(gt(v, 0), log(u/v), log(u) - log(v))": Example("log(x) - log(y)", x=1e290, y=1e300),
+    "u**-2*v**-1": Example("1/(x**2*y)", x=1e200, y=1e-200),
+    "log(-expm1(u))": Example("log(1 - exp(x))", x=-50.0),
+    "log(abs(tanh(u)))": Example("log(abs(tanh(x)))", x=-30.0),
+    "log(tanh(u))": Example("-log(tanh(x/2))", x=60.0),
+    "log(erfc(u))": Example("log(erfc(x))", x=30.0),
+    "log(erfc(u)/2)": Example("log(erfc(-x/sqrt(2))/2)", x=-50.0),
+    "(1 + exp(u))**v": Example("(1 + exp(x))**k", x=800.0, k=0.5),
+    "sigmoid(u)**v": Example("(1/(1 + exp(-x)))**k", x=-800.0, k=0.5),
+}
