@@ -160,7 +160,7 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
         # the squares and the root that it stands for, which overflow, are off by less.
         slack = 1.6 if any(below.op == "hypot" for below in topological([node])) else 1.25
         wide = dtype in choice.wide([node])
-        reference = Reference([before], TENSORS, {"k": HYPER}, dtype)
+        reference = Reference([before, written], TENSORS, {"k": HYPER}, dtype)  # where the value is a number, too
         (old,) = reference.worst([before], [0])
         (new,) = reference.worst(compensated(limits([choice.form(node)])), [0], wide=wide)
         if new.error > max(BAR, slack * old.error) and old.error < 2.0 ** MANTISSA[dtype]:  # where a digit is right
