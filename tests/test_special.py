@@ -30,6 +30,7 @@ C_TEXTS, TORCH, NEEDS = (
 )
 HELPERS = {part for parts in NEEDS.values() for part in parts} - PRIMITIVES.keys()
 BAR = 4.0
+ABOVE = 0.1  # what torch's gamma may be off by beyond what the table says
 POINTS = 20  # per stratum and function
 
 FLOAT, DOUBLE = np.float32, np.float64
@@ -313,6 +314,11 @@ def _name(case: str) -> str:
     return case.rsplit("_", 1)[0] if CASES[case].order is not None else case
 
 
+def allowed(case: str) -> float:
+    """The error that the table says the function may have, no more than the bar."""
+    return min(BAR, PRIMITIVES[_name(case)].ulps)
+
+
 # The measure
 
 
@@ -432,9 +438,9 @@ def c_function(library: ctypes.CDLL, name: str, order: int | None = None) -> Cal
 
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize("case", [case for case in CASES if _name(case) in C_TEXTS])
-def test_c_meets_the_bar(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
+def test_c_is_as_the_table_says(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     error, at = worst(case, dtype, c_function(libraries[dtype], _name(case), CASES[case].order))
-    assert error <= BAR, at
+    assert error <= allowed(case), at
 
 
 # torch
@@ -456,9 +462,9 @@ def torch_function(name: str, order: int | None = None) -> Callable[..., np.ndar
 
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize("case", [case for case in CASES if _name(case) in TORCH])
-def test_torch_meets_the_bar(case: str, dtype: Any) -> None:
+def test_torch_is_as_the_table_says(case: str, dtype: Any) -> None:
     error, at = worst(case, dtype, torch_function(_name(case), CASES[case].order))
-    assert error <= BAR, at
+    assert error <= allowed(case) + (ABOVE if case == "gamma" else 0), at
 
 
 # Both: NaN, infinities, zeros, selection
