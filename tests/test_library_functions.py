@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import mpmath
 import numpy as np
@@ -14,18 +15,107 @@ import pytest
 import torch
 from mpmath import mpf
 
+from gradgen import erfcx, error_free, half_turns, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
 
 # Those that come from elsewhere; gradgen's own are held against mpmath in `test_special`.
-NAMES = [
-    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "tanh",
-    "asinh", "acosh", "atanh", "erf", "erfc",
+OF_ONE = [
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt", "sqrt",
 ]  # fmt: skip
-DOMAIN = {"asin": 1.0, "acos": 1.0, "atanh": 0.999, "exp": 700.0, "exp2": 1000.0, "expm1": 700.0, "erfc": 26.0}
+OF_TWO = ["pow", "hypot", "atan2"]
+NAMES = [*OF_ONE, *OF_TWO]
+EXACT = {"sqrt": mpmath.sqrt}  # what is no primitive of its own
+
+# Where not what the table says: glibc's tanh is off by that little more, its cbrt by much more, and no model knows that
+# torch's square root is not correctly rounded on every CPU.
+ALLOWED_OF_C = {"tanh": 2.2, "cbrt": 4.0, "sqrt": 0.5}
+ALLOWED_OF_TORCH = {"sqrt": 0.8}
+
+# What else the kernels call: it selects or rounds, and has no error.
+C_EXACT = {"ceil", "copysign", "fabs", "floor", "fma", "isinf", "rint"}
+C_WORDS = {"real", "sizeof", "for", "if", "return", "while"}
+TORCH_EXACT = {
+    "abs", "ceil", "clamp", "copysign", "floor", "full_like", "maximum", "minimum", "ones_like", "round", "sgn",
+    "where", "zeros_like",
+}  # fmt: skip
+# Held against mpmath as the whole of one of gradgen's own
+TORCH_INSIDE = {"lgamma": "loggamma"}
+
+DOMAIN = {
+    "asin": 1.0, "acos": 1.0, "atanh": 0.999, "exp": 700.0, "exp2": 1000.0, "expm1": 700.0, "erfc": 26.0,
+    "sinh": 700.0, "cosh": 700.0,
+}  # fmt: skip
+# Where the error is largest among six million inputs: of C's float, of C's double, of torch's float
+WORST = {
+    "exp": (-0.01462313998490572, -0.1272241201122202, -0.002710402710363269),
+    "exp2": (-0.020978152751922607, -0.0046095744612860189, 0.4974871277809143),
+    "expm1": (0.3472842276096344, 0.3489068471989093, -16.635643005371094),
+    "log": (0.54198670387268066, 0.55152530845431658, 2.638934850692749),
+    "log1p": (-0.29470676183700562, 0.40518351669077224, -0.27953046560287476),
+    "log2": (0.2711239755153656, 0.31231119031844112, 0.2651251554489136),
+    "log10": (3.9877798557281494, 0.50025675985962725, 0.4249979257583618),
+    "sin": (-0.25259795784950256, -0.17533210780863348, -1.4940361976623535),
+    "cos": (-0.7855876088142395, -0.88049533085609633, 0.07183379679918289),
+    "tan": (-0.63255482912063599, 0.060805902247979736, 0.23629501461982727),
+    "asin": (-0.50094687938690186, -0.1992529992304195, -0.5371224880218506),
+    "acos": (-0.51880782842636108, 0.6287722352177193, -0.5399315357208252),
+    "atan": (0.70547431707382202, -0.12327096905707338, -0.37983381748199463),
+    "sinh": (0.73841416835784912, 0.72295056816049197, 0.24042817950248718),
+    "cosh": (1.2263373136520386, 1.2446160347104289, -1.4469205141067505),
+    "tanh": (0.23412507772445679, 0.23200626343459874, 4.184535026550293),
+    "asinh": (0.24746453762054443, 0.25249877294511119, 0.5009855628013611),
+    "acosh": (1.6895630359649658, 1.7742645189776867, 1.7541230916976929),
+    "atanh": (0.12296341359615326, -0.1230842778306786, 0.1932900846004486),
+    "erf": (-0.84258902072906494, 0.052382346278503765, 0.013698810711503029),
+    "erfc": (0.7836449146270752, 0.84119648598454533, -0.03839481249451637),
+    "cbrt": (0.0078187920153141022, -0.0001808108719403893),
+    "sqrt": (0.003903235075995326,),
+    "pow": ((0.97870486974716187, 0.3333333432674408), (0.81437551750820814, 1 / 3), (5.861138e32, 0.0039423359558)),
+    "hypot": ((2.3253021212634069e-14, -1.2722195692760341e-11), (-1.5725531675197416e-37, -6.005267371460932e-38)),
+    "atan2": ((2.7124333326673151e28, 1.0823174741569602e29), (-4.5088367507871745e21, 4.277462349606178e21)),
+}
 COUNT = {"float32": 400, "float64": 200}
+COUNT_OF_TWO = {"float32": 1200, "float64": 800}
 TYPES = {"float32": np.float32, "float64": np.float64}
+LARGEST = {"float32": 126, "float64": 1022}  # a power of two
+
+
+def exact(name: str, *x: mpf) -> mpf:
+    return EXACT[name](*x) if name in EXACT else function(name, *x)
+
+
+def allowed(name: str, others: Mapping[str, float]) -> float:
+    return others[name] if name in others else PRIMITIVES[name].ulps
+
+
+# Which functions there are
+
+MODULES = (special, error_free, scaled, erfcx, half_turns)
+MARKS = {"compensated"}  # which no kernel has
+
+
+def test_no_c_text_calls_another_function() -> None:
+    texts = "\n".join(text for module in MODULES for text in module.C.values())
+    texts = re.sub(r"/\*.*?\*/", "", texts, flags=re.DOTALL)
+    own = set(re.findall(r"FN \w+ (\w+)\(", texts))
+    spelled = " ".join(row.c for row in PRIMITIVES.values() if row.name not in MARKS)
+    called = set(re.findall(r"(\w+)\(", f"{texts} {spelled}"))
+    assert called - own - C_WORDS == {*NAMES} | C_EXACT
+
+
+def test_no_torch_text_calls_another_function() -> None:
+    texts = "\n".join(text for module in MODULES for text in module.TORCH.values())
+    texts = re.sub(r'""".*?"""', "", texts, flags=re.DOTALL)
+    spelled = " ".join(row.torch for row in PRIMITIVES.values() if row.name not in MARKS)
+    called = set(re.findall(r"torch\.(?:special\.)?(\w+)\(", f"{texts} {spelled}"))
+    assert called == ({*NAMES} - {"cbrt"}) | TORCH_EXACT | TORCH_INSIDE.keys()
+    assert all(PRIMITIVES[name].torch_source for name in TORCH_INSIDE.values())
+
+
+# What their errors are
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +127,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     lines = ["#include <math.h>", "#include <tgmath.h>"]
     for name in NAMES:
         for real, dtype in (("float", "float32"), ("double", "float64")):
+            more = f"const {real} *y, " if name in OF_TWO else ""
             lines.append(
-                f"void {name}_{dtype}(const {real} *x, {real} *out, long n) "
-                f"{{ for (long i = 0; i < n; i++) out[i] = {name}(x[i]); }}"
+                f"void {name}_{dtype}(const {real} *x, {more}{real} *out, long n) "
+                f"{{ for (long i = 0; i < n; i++) out[i] = {name}(x[i]{', y[i]' if more else ''}); }}"
             )
     source, target = folder / "f.c", folder / "f.so"
     source.write_text("\n".join(lines) + "\n")
@@ -47,54 +138,101 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-def inputs(name: str, dtype: str) -> np.ndarray:
-    """Numbers of ordinary size and others, every exponent alike, where the function is defined."""
+def inputs(name: str, dtype: str) -> list[np.ndarray]:
+    """An array for each argument: every exponent alike, ordinary and others, where the function is defined."""
+    make = {"pow": _powers, "hypot": _vectors, "atan2": _vectors}.get(name)
     randoms = random.Random(name)
+    if make is None:
+        return [np.array([*WORST[name], *_numbers(name, dtype, randoms)], dtype=TYPES[dtype])]
+    pairs = [*WORST[name], *(make(randoms, LARGEST[dtype]) for _ in range(COUNT_OF_TWO[dtype]))]
+    return [np.array(column, dtype=TYPES[dtype]) for column in zip(*pairs, strict=True)]
+
+
+def _numbers(name: str, dtype: str, randoms: random.Random) -> list[float]:
     most = DOMAIN.get(name, np.inf)
-    found = []
+    found: list[float] = []
     while len(found) < COUNT[dtype]:
         x = randoms.choice([-1, 1]) * 2.0 ** randoms.uniform(-30, 20 if randoms.random() < 0.3 else 4)
         x = min(max(x, -most), most)
-        x = abs(x) + 1 if name == "acosh" else abs(x) if name.startswith("log") and name != "log1p" else x
-        if not (name == "log1p" and x <= -1) and not (name in ("exp", "exp2") and dtype == "float32" and abs(x) > 80):
+        is_positive = name == "sqrt" or (name.startswith("log") and name != "log1p")
+        x = abs(x) + 1 if name == "acosh" else abs(x) if is_positive else x
+        grows = name in ("exp", "exp2", "sinh", "cosh")
+        if not (name == "log1p" and x <= -1) and not (grows and dtype == "float32" and abs(x) > 80):
             found.append(x)
-    return np.array(found, dtype=TYPES[dtype])
-
-
-def worst(name: str, dtype: str, compute: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-    """The largest error, where the result is normal and finite, and where it is."""
-    x = inputs(name, dtype)
-    found = (0.0, 0.0)
-    with mpmath.workprec(200):
-        for at, got in zip(x.tolist(), compute(x).tolist(), strict=True):
-            exact = function(name, mpf(at))
-            scale = abs(function(name, mpf(at) * (1 + mpf(2) ** -60)) - exact) * mpf(2) ** 60
-            found = max(found, (mixed_error(got, exact, scale, dtype), at))
     return found
+
+
+def _powers(randoms: random.Random, largest: int) -> tuple[float, float]:
+    """A base of any size, or near 1, and an exponent so large that the power just is a number, or a common one."""
+    distance = 2.0 ** randoms.uniform(-20, -1) * randoms.choice([-1, 1])
+    base = 1 + distance if randoms.random() < 0.4 else 2.0 ** randoms.uniform(-largest, largest)
+    most = largest / max(abs(np.log2(base)), 2.0**-20)
+    if randoms.random() < 0.2:
+        whole = randoms.choice([-7, -5, 5, 6, 7, 11])
+        return -base if abs(whole) < most else base, min(whole, int(most))
+    if randoms.random() < 0.3:
+        return base, min(randoms.choice([1 / 3, 1.5, 2 / 3, 2.5, -1.5, -1 / 3]), most)
+    return base, randoms.choice([-1, 1]) * most * randoms.choice(
+        [1.0, randoms.random(), 2.0 ** randoms.uniform(-20, 0)]
+    )
+
+
+def _vectors(randoms: random.Random, largest: int) -> tuple[float, float]:
+    """Of all quadrants: alike, of equal size, a little or very different, and beside the axes."""
+    size = 2.0 ** randoms.uniform(2 - largest, largest - 2)
+    ratio = randoms.choice([1.0, 2.0 ** randoms.uniform(-2, 2), 2.0 ** randoms.uniform(-40, 40)])
+    other = min(max(size * ratio, 2.0 ** (2 - largest)), 2.0 ** (largest - 2))
+    return randoms.choice([-1, 1]) * size, randoms.choice([-1, 1]) * other
+
+
+def worst(name: str, dtype: str, compute: Callable[..., np.ndarray]) -> tuple[float, tuple[float, ...]]:
+    """The largest error, where the result is normal and finite, and where it is."""
+    arrays = inputs(name, dtype)
+    found: tuple[float, tuple[float, ...]] = (0.0, ())
+    rows = zip(*(x.tolist() for x in arrays), compute(*arrays).tolist(), strict=True)
+    with mpmath.workprec(200):
+        for *at, got in rows:
+            x = [mpf(value) for value in at]
+            value = exact(name, *x)
+            moved = [[*x[:i], x[i] * (1 + mpf(2) ** -60), *x[i + 1 :]] for i in range(len(x))]
+            changes = [abs(exact(name, *near) - value) for near in moved]
+            scale = max((change for change in changes if not mpmath.isnan(change)), default=mpf(0)) * mpf(2) ** 60
+            found = max(found, (mixed_error(got, value, scale, dtype), tuple(at)))
+    return found
+
+
+def of_c(name: str, dtype: str, library: ctypes.CDLL) -> Callable[..., np.ndarray]:
+    def compute(*arrays: np.ndarray) -> np.ndarray:
+        out = np.empty_like(arrays[0])
+        pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (*arrays, out)]
+        getattr(library, f"{name}_{dtype}")(*pointers, ctypes.c_long(out.size))
+        return out
+
+    return compute
+
+
+def of_torch(name: str) -> Callable[..., np.ndarray]:
+    text = PRIMITIVES[name].torch if name in PRIMITIVES else f"torch.{name}({{0}})"
+    scope: Mapping[str, object] = {"torch": torch}
+
+    def compute(*arrays: np.ndarray) -> np.ndarray:
+        names = "xy"[: len(arrays)]
+        tensors = dict(zip(names, map(torch.from_numpy, arrays), strict=True))
+        result: np.ndarray = eval(text.format(*names), dict(scope), tensors).numpy()
+        return result
+
+    return compute
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_of_the_c_library(name: str, dtype: str, library: ctypes.CDLL) -> None:
-    def compute(x: np.ndarray) -> np.ndarray:
-        out = np.empty_like(x)
-        getattr(library, f"{name}_{dtype}")(
-            x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(x.size)
-        )
-        return out
-
-    error, at = worst(name, dtype, compute)
-    assert error <= PRIMITIVES[name].ulps, at
+    error, at = worst(name, dtype, of_c(name, dtype, library))
+    assert error <= allowed(name, ALLOWED_OF_C), at
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", [name for name in NAMES if not PRIMITIVES[name].torch_source])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in PRIMITIVES or not PRIMITIVES[n].torch_source])
 def test_of_torch(name: str, dtype: str) -> None:
-    scope = {"torch": torch}
-
-    def compute(x: np.ndarray) -> np.ndarray:
-        result: np.ndarray = eval(PRIMITIVES[name].torch.format("x"), scope, {"x": torch.from_numpy(x)}).numpy()
-        return result
-
-    error, at = worst(name, dtype, compute)
-    assert error <= PRIMITIVES[name].ulps, at
+    error, at = worst(name, dtype, of_torch(name))
+    assert error <= allowed(name, ALLOWED_OF_TORCH), at
