@@ -74,6 +74,23 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class Note:
+    """A form that was taken, in place of the one before it.
+
+    Attributes:
+        what: the form.
+        why: what it is better by.
+        before: the modelled errors without it.
+        after: those with it.
+    """
+
+    what: str
+    why: str
+    before: Quality
+    after: Quality
+
+
+@dataclass(frozen=True)
 class Arithmetic:
     """In which arithmetic a kernel is computed.
 
@@ -123,9 +140,10 @@ class Choice:
         self._forms = {node: node for node in every}
         self._plain_forms: dict[Node, Node] = {}  # without series, compensation and limits at infinity
         self._needs_no_correction: set[Node] = set()  # in float32
-        self.notes: dict[Node, list[str]] = {node: [] for node in every}
+        self.notes: dict[Node, list[Note]] = {node: [] for node in every}
         sound = self._measured(every, range(len(every)), near=True)
-        self._quality = dict(zip(every, sound, strict=True))
+        self._sound = dict(zip(every, sound, strict=True))
+        self._quality = dict(self._sound)
         for column, node in enumerate(every):
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
@@ -170,22 +188,24 @@ class Choice:
             (far,) = self._measured([form], [column], near=False)
             looked_at.append((far, form, how))
             if not is_hopeless:
-                self._take_if_better(node, form, column, [how], _is_better)
+                self._take_if_better(node, form, column, [], how, _is_better)
         distributed = _distributed(self._forms[node])
         if distributed is not None:
-            notes = [*self.notes[node], "with its factor in each term"]
-            self._take_if_better(node, distributed, column, notes, _is_better)
+            how = "with its factor in each term"
+            self._take_if_better(node, distributed, column, self.notes[node], how, _is_better)
         if len(self._tensors) == 1 and self._quality[node].error > BAR:
             below = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 0))
             above = min(looked_at, key=lambda entry: _rank_of_side(entry[0], 1))
             if below[1] is not above[1]:
                 is_above = node.graph.apply("ge", node.graph.input(self._tensors[0]), 0)
                 form = node.graph.where(is_above, above[1], below[1])
-                notes = [f"{above[2]} above 0, {below[2]} below"]
-                self._take_if_better(node, form, column, notes, _is_better)
+                how = f"{above[2]} above 0, {below[2]} below"
+                self._take_if_better(node, form, column, [], how, _is_better)
 
-    def _take_if_better(self, node: Node, form: Node, column: int, notes: list[str], is_better: _Comparison) -> None:
-        """Take another form of a result if it is better than the one that is taken so far."""
+    def _take_if_better(
+        self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: _Comparison
+    ) -> None:
+        """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
         if not self._keeps_limits(node, form):
             return
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
@@ -193,7 +213,15 @@ class Choice:
             (quality,) = self._measured([form], [column], near)
             if not is_better(quality, new_cost, best, best_cost):
                 return
-        self._forms[node], self._quality[node], self.notes[node] = form, quality, notes
+        self._forms[node], self._quality[node] = form, quality
+        is_cheaper = _is_better(quality, new_cost, best, best_cost)
+        why = "as exact, and cheaper" if is_cheaper else "more exact in float64 for ordinary numbers"
+        self._note(node, notes, how, why)
+
+    def _note(self, node: Node, notes: list[Note], how: str, why: str) -> None:
+        """Add a note on the form just taken to those on what it is made from; `why` where it is not for the errors."""
+        before, after = notes[-1].after if notes else self._sound[node], self._quality[node]
+        self.notes[node] = [*notes, Note(how, "more exact" if _rank(after) < _rank(before) else why, before, after)]
 
     def _keeps_limits(self, node: Node, form: Node) -> bool:
         """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself."""
@@ -229,7 +257,7 @@ class Choice:
                 yield form, f"by the sign of what has an absolute value, {more}"
         for start, how in {taken_out: "with common factors of sums before them", node: ""}.items():
             for form, rule in tried(start):
-                by = f"by {rule.pattern} = {rule.replacement}"
+                by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
                 yield form, f"{how}, {by}" if how else by
                 for rational_form, more in rational.forms(form, powers):
                     yield rational_form, f"{by}, {more}"
@@ -275,8 +303,8 @@ class Choice:
             reaches = {form: self._reaches(form, place, column) for form in forms}
             pairs = [(form, reach) for form in forms for reach in reaches[form]]
             tries = [(form, reach, polynomial(reach=reach)) for form, reach in pairs]
-            new, measured = self._forms[node], None
-            patience = _PATIENCE
+            new, measured, by = self._forms[node], None, ""
+            source, patience = "its power series", _PATIENCE
             while tries and patience:
                 self._look_beside({reach for _, reach, _ in tries}, place)
                 patched: list[tuple[tuple[int, int], float, Node, tuple[Node, float]]] = []
@@ -290,8 +318,8 @@ class Choice:
                 (quality_of_newer,) = self._measured([newer], [column], near=True)
                 patience -= 1
                 if measured is None or _rank(quality_of_newer) < _rank(measured):
-                    new, measured, patience = newer, quality_of_newer, _PATIENCE
-                tries = []
+                    new, measured, by, patience = newer, quality_of_newer, source, _PATIENCE
+                source, tries = "polynomials through its values", []
                 if measured.error > BAR and _FARTHER <= reach < _FARTHEST:
                     farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
                     tries = [
@@ -303,7 +331,8 @@ class Choice:
                 is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(new, place))
                 if is_gone or _rank(measured) < _rank(quality):
                     self._forms[node], self._quality[node] = new, measured
-                    self.notes[node].append(f"near {Printer({}).expression(place)} = 0 by its power series")
+                    how = f"near {Printer({}).expression(place)} = 0 by {by}"
+                    self._note(node, self.notes[node], how, "the other is no number there")
                     return
 
     def _look_beside(self, reaches: Collection[float], place: Node) -> None:
@@ -360,15 +389,15 @@ class Choice:
         most = BAR if column < self._reported else _SINGULAR
         if self._quality[node].double.error <= most or len(topological([node])) > _MOST_COMPENSATED:
             return
-        forms = [(self._forms[node], self.notes[node])]
+        forms = [(self._forms[node], self.notes[node], "")]
         if column < self._reported:
-            forms += [(node, []), *((form, [how]) for form, how in rational.forms(node))]
-            forms += [(rational.expanded(form), how) for form, how in forms[:2]]
-        for form, how in forms:
+            forms += [(node, [], ""), *((form, [], f"{how}, ") for form, how in rational.forms(node))]
+            forms += [(rational.expanded(form), notes, how) for form, notes, how in forms[:2]]
+        for form, notes, how in forms:
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
                 continue
-            self._take_if_better(node, new, column, [*how, "in compensated arithmetic"], _is_more_accurate)
+            self._take_if_better(node, new, column, notes, f"{how}in compensated arithmetic", _is_more_accurate)
             if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
                 return
 
@@ -388,7 +417,7 @@ class Choice:
         new = infinite.settled(form, printed, partial(self._double.exact, column), self._tensors, self._hyper)
         if new is not form:
             self._forms[node] = new
-            self.notes[node].append("with limits at infinity")
+            self._note(node, self.notes[node], "with limits at infinity", "the other is NaN there")
 
     def _has_pole(self, node: Node, variable: Node) -> bool:
         """Whether a node is no number where the variable is zero."""

@@ -17,7 +17,8 @@ from gradgen.errors import GradgenError
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth
 from gradgen.load import Formula, load
-from gradgen.plan import Kernel, plan
+from gradgen.measure import Worst
+from gradgen.plan import Accuracy, Kernel, plan
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import PRODUCT, Printer
 from gradgen.printers.c import CPrinter
@@ -186,16 +187,21 @@ class Explanation:
             yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward.readable)))
         elif second:
             yield from _section("Double backward", ["none: every second derivative is zero"])
-        yield from _section("Forms that were chosen, and modelled worst errors in ULP", self._accuracy())
+        title = "Forms that were chosen, and modelled worst errors in ULP, without -> with each"
+        yield from _section(title, self._accuracy(second))
         yield from self._cost([name for name in self.kernels if second or name != "double backward"])
 
-    def _accuracy(self) -> list[str]:
-        rows = [["", "float32", "float64", ""]]
-        for result in self.operation.accuracy:
-            forms = [*result.forms, *(["float32 in float64 arithmetic"] if result.wide else [])]
-            errors = [f"{worst.error:.3g}" for worst in (result.single, result.double)]
-            rows.append([result.name, *errors, "; ".join(forms)])
-        return _table(rows)
+    def _accuracy(self, second: bool) -> list[str]:
+        operation = self.operation
+        found = [*operation.accuracy, *(operation.double_accuracy if second else ())]
+        rows = [[result.name, _ulps(result.single), _ulps(result.double)] for result in found]
+        head, *lines = _table([["", "float32", "float64"], *rows])
+        told = [head]
+        for result, line in zip(found, lines, strict=True):
+            told += [line, *(f"    {reason}" for reason in dict.fromkeys(_reasons(result)))]
+        if second and len(operation.double_accuracy) < len(operation.double_outputs):
+            told.append("no forms are looked for of second derivatives by a saved output")
+        return told
 
     def _saved(self) -> list[str]:
         operation = self.operation
@@ -336,6 +342,35 @@ def _size(node: Node, names: Mapping[Node, str]) -> int:
         named = below in names and below is not node
         size[below] = 1 if named else 1 + sum(size[arg] for arg in below.args)
     return size[node]
+
+
+# Forms
+
+
+def _ulps(worst: Worst) -> str:
+    return f"{worst.error:.3g}"
+
+
+def _reasons(result: Accuracy) -> Iterator[str]:
+    """Each form of a result: what it is, what it is better by, and what it does to the errors."""
+    for note in result.forms:
+        single, double = _change(note.before.single, note.after.single), _change(note.before.double, note.after.double)
+        yield f"{note.what}: {note.why}, float32 {single}, float64 {double}"
+    if result.wide and result.single.error < result.narrow.error:
+        yield f"float32 in float64 arithmetic: more exact, float32 {_change(result.narrow, result.single)}"
+    elif result.wide:
+        yield "float32 in float64 arithmetic: another result of the kernel needs it"
+
+
+def _change(before: Worst, after: Worst) -> str:
+    """The worst errors; if they say nothing, those where neither inputs nor result are extreme."""
+    worst, ordinary = (
+        [f"{error:.3g}" for error in pair] for pair in ((before.error, after.error), (before.ordinary, after.ordinary))
+    )
+    change = " -> ".join(worst)
+    if worst[0] == worst[1] and ordinary[0] != ordinary[1]:
+        return f"{change} (of ordinary numbers {' -> '.join(ordinary)})"
+    return change
 
 
 # Equations

@@ -11,7 +11,7 @@ from functools import reduce
 
 from sympy import Expr
 
-from gradgen.choose import Arithmetic, Choice
+from gradgen.choose import Arithmetic, Choice, Note
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
@@ -89,6 +89,7 @@ class Accuracy:
         double: of float64.
         wide: whether float32 is computed in float64.
         compensated: the types, of float32 and float64, in which it is computed in compensated arithmetic.
+        narrow: of float32, were it computed in float32.
         forms: in what forms it is computed, where not in the one that the rewriting gave.
     """
 
@@ -97,7 +98,8 @@ class Accuracy:
     double: Worst
     wide: bool
     compensated: tuple[str, ...]
-    forms: tuple[str, ...]
+    narrow: Worst
+    forms: tuple[Note, ...]
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class Operation:
         derivatives: for each differentiable input, for each output, the derivative.
         forward, backward, double_backward: the kernels; without a differentiable input there is no backward.
         double_outputs: for each result of the double backward, the name of the backward's input it is the gradient of.
+        accuracy: of each result of forward and backward.
+        double_accuracy: of each result of the double backward for which forms were looked for.
     """
 
     formula: Formula
@@ -142,6 +146,7 @@ class Operation:
     double_backward: Kernel | None
     double_outputs: tuple[str, ...]
     accuracy: tuple[Accuracy, ...]
+    double_accuracy: tuple[Accuracy, ...] = ()
 
 
 def plan(formula: Formula) -> Operation:
@@ -206,7 +211,7 @@ class _Planner:
         results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
         backward = self.sums(terms, results, [*grads, *saved_names], optional, self.choice.arithmetic(flat))
         errors += [self.error(name, row, backward) for name, row in zip(results, derivatives, strict=True)]
-        double, of = self.double_backward(from_saved, seconds, grads, saved, results)
+        double, of, double_errors = self.double_backward(from_saved, seconds, grads, saved, results)
         return Operation(
             self.formula,
             outputs,
@@ -218,6 +223,7 @@ class _Planner:
             double,
             of,
             tuple(errors),
+            double_errors,
         )
 
     def hyper(self) -> dict[str, float | bool]:
@@ -230,10 +236,12 @@ class _Planner:
         wide = "float32" in kernel.wide
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
+        narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
         narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
         compensated = (*narrow, "float64") if has_marks(map(self.choice.form, nodes)) else ()
-        return Accuracy(result, single, max(quality.double for quality in found), wide, compensated, tuple(forms))
+        double = max(quality.double for quality in found)
+        return Accuracy(result, single, double, wide, compensated, narrow_error, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""
@@ -314,7 +322,7 @@ class _Planner:
         grads: tuple[str, ...],
         saved: tuple[Saved, ...],
         results: list[str],
-    ) -> tuple[Kernel | None, tuple[str, ...]]:
+    ) -> tuple[Kernel | None, tuple[str, ...], tuple[Accuracy, ...]]:
         """The backward of the backward, which maps (grads, saved) to the gradients.
 
         Its incoming gradients are those of the backward's results; it gives the gradients of `grads` and of what was
@@ -333,13 +341,15 @@ class _Planner:
         targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
         targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]
         if not targets:
-            return None, ()
+            return None, (), ()
         optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
         nodes = [node for _, terms in targets for _, node in terms]
         kernel = self.sums([terms for _, terms in targets], names, tensors, optional, self.choice.arithmetic(nodes))
-        return kernel, tuple(name for name, _ in targets)
+        parts = [(name, [node for _, node in terms]) for name, (_, terms) in zip(names, targets, strict=True)]
+        errors = [self.error(name, part, kernel) for name, part in parts if self.choice.notes.keys() >= set(part)]
+        return kernel, tuple(name for name, _ in targets), tuple(errors)
 
     # Kernels
 

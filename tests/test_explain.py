@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import re
 import subprocess
@@ -182,6 +183,71 @@ class TestCost:
         lines = [" ".join(line.split()) for line, _ in explained(name).lines()]
         assert set(expected) <= set(lines)
         assert ("together 4 8 16" in lines) == (len(expected) > 1)
+
+
+class TestForms:
+    def told(self, explanation: Explanation, second: bool = False) -> dict[str, list[str]]:
+        """The lines below each result of the table of errors."""
+        lines = [line for line, _ in explanation.lines(second)]
+        start = next(i for i, line in enumerate(lines) if line.startswith("Forms that were chosen")) + 2
+        found: dict[str, list[str]] = {}
+        for line in lines[start : lines.index("", start)]:
+            if line.startswith(" " * 8):
+                next(reversed(found.values())).append(line.strip())
+            else:
+                found[line.split()[0]] = []
+        return found
+
+    def test_tell_what_they_do_to_the_errors(self) -> None:
+        reasons = self.told(explained("mish"))
+        number = r"([\d.]+(?:e\+\d+)?)"
+        (compensated,) = reasons["grad_x"]
+        found = re.fullmatch(
+            rf"(.*) in compensated arithmetic: more exact, float32 {number} -> {number}, float64 {number} -> {number}",
+            compensated,
+        )
+        assert found, compensated
+        single_before, single, double_before, double = map(float, found.groups()[1:])
+        (result,) = [result for result in explained("mish").operation.accuracy if result.name == "grad_x"]
+        assert (single, double) == pytest.approx((result.single.error, result.double.error), rel=0.01)
+        assert single_before > 4 > single
+        assert double_before > 4 > double
+        assert re.fullmatch(
+            rf"float32 in float64 arithmetic: more exact, float32 {number} -> 0.499", reasons["out"][-1]
+        )
+
+    def test_follow_one_another(self, tmp_path: Path) -> None:
+        spec = tmp_path / "series.py"
+        spec.write_text("from sympy import *\nx = symbols('x')\nf = (exp(x) - 1)/x\n")
+        (explanation,) = explain(spec)
+        for result in explanation.operation.accuracy:
+            assert len(result.forms) >= 3
+            for one, other in itertools.pairwise(result.forms):
+                assert one.after == other.before
+        value = self.told(explanation)["out"]
+        assert [reason.partition(":")[0] for reason in value[1:3]] == [
+            "near x = 0 by its power series", "with limits at infinity"
+        ]  # fmt: skip
+        assert "the other is no number there" in value[1]
+        assert "of ordinary numbers" in value[0]  # the worst error is infinite before and after
+
+    def test_by_a_rule_tell_why(self, tmp_path: Path) -> None:
+        spec = tmp_path / "rule.py"
+        spec.write_text("from sympy import *\nx = symbols('x')\nf = sin(acos(x))\n")
+        (explanation,) = explain(spec)
+        (rule,) = [rule for rule in RULES if rule.pattern == "sin(acos(u))"]
+        (reason,) = self.told(explanation)["out"]
+        assert reason.startswith(f"by {rule.pattern} = {rule.replacement} ({rule.why}): more exact, ")
+
+    def test_of_the_double_backward(self) -> None:
+        swish = explained("swish")
+        assert not any(name.startswith("grad_of") for name in self.told(swish))
+        reasons = self.told(swish, second=True)
+        assert list(reasons) == ["out", "grad_x", "grad_of_grad", "grad_of_x"]
+        assert reasons["grad_of_grad"][0] == reasons["grad_x"][0]
+        assert any("more exact" in reason for reason in reasons["grad_of_x"])
+        lines = [line.strip() for line, _ in explained("exp").lines(second=True)]
+        assert "no forms are looked for of second derivatives by a saved output" in lines
 
 
 class TestLatex:

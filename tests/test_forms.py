@@ -344,7 +344,7 @@ def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
         assert (quality.wide if "float32" in wide else quality.single).error <= BAR
         assert quality.double.ordinary <= BAR
         assert quality.double.error <= 2.5 * BAR or "sqrt(x**2 + k)" in text  # overflows at the largest numbers
-        if not any("series" in note for note in choice.notes[root]):
+        if not any("series" in note.what for note in choice.notes[root]):
             agree(root, choice.form(root), hyper=(1.5,))
 
 
