@@ -228,7 +228,8 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
     a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
     a_low, b_low = a - a_high, b - b_high
     error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return (product + c) + error
+    total: Array = (product + c) + error
+    return total
 
 
 _SPLIT = 2.0**27 + 1  # Dekker's: into halves whose products are exact

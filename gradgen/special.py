@@ -1,9 +1,9 @@
 """Texts of the functions that C, CUDA or torch lack, or compute with too large an error.
 
 `C` holds definitions in the common subset of C11 and CUDA C++, `TORCH` definitions in Python on tensors, both by the
-name of the function. Two C functions are spelled otherwise than their key, which the libraries have taken: `erfinv`
-defines `erf_inverse` (CUDA has an erfinv, with 5 ulps of error), `gamma` defines `gamma_fn` (the C library has a
-gamma, the logarithm). `NEEDS` names the entries, of either dict, that must come before an entry.
+name of the function. Three C functions are spelled otherwise than their key, which the libraries have taken: `erfinv`
+defines `erf_inverse` (CUDA has an erfinv, with 5 ulps of error), `gamma` defines `gamma_fn` (the C library has a gamma,
+the logarithm), `cbrt` defines `cube_root`. `NEEDS` names the entries, of either dict, that must come before an entry.
 
 Where autograd differentiates a torch text, for a third derivative, a smooth function must not have a kink by way of its
 parts: |x| is written as a selection by x >= 0, all of whose selections take the right-hand side at 0.
@@ -193,6 +193,13 @@ def cosh(x: Tensor) -> Tensor:
     return torch.where(x.abs() > 20, h * (0.5 * h), torch.cosh(x))
 '''
 
+C["cbrt"] = """\
+/* The real cube root: the C library's, then one step of Newton's, for glibc's is off by up to 4 ulps. */
+FN real cube_root(real x) {
+    const real y = cbrt(x);
+    return y == 0 || y - y != 0 ? y : y - (y - x / (y * y)) / 3;
+}
+"""
 TORCH["cbrt"] = '''\
 def cbrt(x: Tensor) -> Tensor:
     """The real cube root: the power's, then one step of Newton's, which rids it of the rounding of 1/3."""

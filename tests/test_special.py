@@ -35,7 +35,8 @@ POINTS = 20  # per stratum and function
 
 FLOAT, DOUBLE = np.float32, np.float64
 TYPES = {FLOAT: "float", DOUBLE: "double"}
-C_NAMES = {"erfinv": "erf_inverse", "gamma": "gamma_fn"}  # where C spells a function otherwise than its key
+# Where C spells a function otherwise than its key
+C_NAMES = {"erfinv": "erf_inverse", "gamma": "gamma_fn", "cbrt": "cube_root"}
 
 PRELUDE = """\
 #include <math.h>
