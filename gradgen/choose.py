@@ -11,7 +11,7 @@ from functools import cache, partial, reduce
 import sympy
 from sympy import Expr
 
-from gradgen import algebraic, infinite, interpolate, points, rational, series, squares
+from gradgen import algebraic, infinite, interpolate, points, rational, relative, series, squares
 from gradgen.compensate import compensated, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
@@ -248,6 +248,7 @@ class Choice:
             yield taken_out, "with common factors of sums before them"
         for start in dict.fromkeys((node, taken_out)) if powers else ():
             yield from squares.forms(start)
+            yield from relative.forms(start)
         yield from self._derived(node)
         yield from algebraic.forms(node)
         split = _by_sign(node)

@@ -203,6 +203,10 @@ class Graph:
             return self.apply("exp", exponent)
         if exponent.number is not None and _is_half(exponent.number) and exponent.number != HALF:
             return self.power(self.power(base, self.const(HALF)), self.const(2 * exponent.number))  # a norm to a power
+        if exponent.number is not None and getattr(exponent.number, "q", 1) == 4:  # two square roots, rounded correctly
+            return self.power(
+                self.power(self.power(base, self.const(HALF)), self.const(HALF)), self.const(exponent.number.p)
+            )
         if base.op == "pow" and base.args[1].number is not None and exponent.number is not None:
             inner, outer = base.args[1].number, exponent.number
             if inner == HALF and outer.is_integer and not _even(outer):

@@ -111,6 +111,7 @@ RULES: tuple[Rule, ...] = (
     Rule("1 - cos_pi(u)", "2*sin_pi(u/2)**2", _TAIL),
     Rule("1 + cos_pi(u)", "2*cos_pi(u/2)**2", _TAIL),
     Rule("1 - u**2", "(1 - u)*(1 + u)", "u**2 is rounded before it is taken from 1"),
+    Rule("1/(u + v) - u/(u + v)**2", "v/(u + v)**2", "where u is large, the difference of numbers nearly equal"),
     # Logarithms of sums
     Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
     Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
@@ -246,6 +247,7 @@ RULES: tuple[Rule, ...] = (
         "erfc vanishes on one side and nears 2 on the other",
         tried=True,
     ),
+    Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
     Rule("sigmoid(u)**v", "exp(-v*softplus(-u))", "sigmoid vanishes long before its power does", tried=True),
 )

@@ -14,7 +14,7 @@ from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, Pow, Symbol, Wild
 from sympy.core.relational import Eq, Ge, Gt, Le, Lt, Ne
 from sympy.logic.boolalg import ITE, And, Equivalent, Implies, Nand, Nor, Not, Or, Xor
 
-from gradgen.graph import CONDITIONS, Graph, Node
+from gradgen.graph import CONDITIONS, Graph, Node, known_sign
 from gradgen.load import Formula
 from gradgen.primitives import BY_SYMPY, DEFINITIONS
 from gradgen.ranges import Ranges
@@ -227,7 +227,7 @@ class _Sharer:
     def third_power(self, base: Node, exponent: Expr) -> Node:
         graph = self.graph
         root = graph.apply("cbrt", base)
-        if base.op != "abs":  # SymPy's root of a negative number is complex
+        if known_sign(base) <= 0:  # SymPy's root of a negative number is complex
             root = graph.where(graph.apply("ge", base, 0), root, graph.const(sympy.nan))
         return graph.power(root, graph.const(exponent.p))
 

@@ -74,6 +74,7 @@ EXAMPLES = {
     "1 - cos_pi(u)": Example("1 - cos(pi*x)", x=1e-5),
     "1 + cos_pi(u)": Example("(1 + cos(pi*x))/2", x=0.999999),
     "1 - u**2": Example("sqrt(1 - cos(x)**2)", x=1e-5),
+    "1/(u + v) - u/(u + v)**2": Example("abs(x)**k/(1 + abs(x)**k)", by="x", x=1e10, k=2.5),
     # Logarithms of sums
     "log(sigmoid(u))": Example("log(1/(1 + exp(-x)))", x=-800.0),
     "log(a + b*exp(u))": Example("log(3 + exp(x))", x=800.0),
@@ -157,6 +158,7 @@ EXAMPLES = {
     "log(tanh(u))": Example("-log(tanh(x/2))", x=60.0),
     "log(erfc(u))": Example("log(erfc(x))", x=30.0),
     "log(erfc(u)/2)": Example("log(erfc(-x/sqrt(2))/2)", x=-50.0),
+    "cbrt(1 + exp(u))": Example("cbrt(1 + exp(x))", x=800.0),
     "(1 + exp(u))**v": Example("(1 + exp(x))**k", x=800.0, k=0.5),
     "sigmoid(u)**v": Example("(1/(1 + exp(-x)))**k", x=-800.0, k=0.5),
 }

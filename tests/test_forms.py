@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import random
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -12,7 +13,7 @@ import pytest
 import sympy
 from mpmath import mpf
 
-from gradgen import algebraic, infinite, rational, series, squares
+from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares
 from gradgen.choose import BAR, Choice, _by_sign
 from gradgen.compensate import marked, unmarked
 from gradgen.differentiate import gradient
@@ -31,7 +32,7 @@ def parsed(text: str) -> Node:
     names = {name: graph.input(name) for name in ("x", "y", "k")}
     names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
     names["sqrt"] = lambda x: x**sympy.S.Half
-    return rewrite([graph.node(eval(text, {}, names))])[0]
+    return rewrite([graph.node(eval(text, {"sympy": sympy}, names))])[0]
 
 
 def value(root: Node, point: dict[str, mpf]) -> mpf:
@@ -147,6 +148,75 @@ def test_polynomials_are_as_exact_as_they_are_asked_to_be(text: str, reach: floa
             point = {"x": mpf(reach) * k / 20 * (-1) ** k}
             exact = value(node, point)
             assert abs(value(near, point) - exact) <= abs(exact) * mpf(2) ** -49
+
+
+@pytest.mark.parametrize("reach", [0.5, 0.75])
+@pytest.mark.parametrize(
+    "text", ["(x - atan(x))/x**3", "(atanh(x) - x)/x**3", "(log1p(x) - x)/x**2", "1/tanh(x) - 1/x", "tan(x) - sin(x)"]
+)
+def test_polynomials_and_quotients_through_points_are_as_exact_as_they_are_asked_to_be(text: str, reach: float) -> None:
+    node = parsed(text)
+    x = node.graph.input("x")
+    leading = series.coefficients(node, x)
+    assert leading is not None
+    found = list(interpolate.forms(node, x, leading, reach, digits=40))
+    assert found
+    limit = next(c for c in leading if c)
+    with mpmath.workdps(120):
+        for k in range(1, 20):
+            point = {"x": mpf(reach) * k / 20 * (-1) ** k}
+            for near in found:  # relative to the first term of the series; it is looked at between the points alone
+                scale = abs(limit * point["x"] ** next(n for n, c in enumerate(leading) if c))
+                assert abs(value(near, point) - value(node, point)) <= scale * mpf(2) ** -38
+
+
+def test_no_polynomial_goes_through_a_pole() -> None:
+    node = parsed("log1p(x)/x")
+    x = node.graph.input("x")
+    leading = series.coefficients(node, x)
+    assert leading is not None
+    assert list(interpolate.forms(node, x, leading, 2.0, digits=50)) == []
+
+
+RELATIVE = [
+    "(1 + x**4)**sympy.Rational(1, 4)",
+    "x**3*(1 + x**4)**sympy.Rational(-3, 4)",
+    "cbrt(abs(x)**3 + abs(y)**3)",
+    "x*abs(x)/cbrt(abs(x)**3 + abs(y)**3)**2",
+    "(abs(x)**k + abs(y)**k)**(1/k)",
+    "sign(x)*abs(x)**(k - 1)*(abs(x)**k + abs(y)**k)**(1/k - 1)",
+    "abs(x)**k/(1 + abs(x)**k)",
+    "where(gt(x, 0), 1, 2)*abs(x)**k/(1 + abs(x)**k)",
+    "1/(1 + x**6) + y",
+]
+
+
+@pytest.mark.parametrize("text", RELATIVE)
+def test_powers_of_sums_relative_to_the_largest_term_are_the_same_function(text: str) -> None:
+    node = parsed(text)
+    found = [form for form, _ in relative.forms(node)]
+    assert found
+    for form in found:
+        agree(node, form)
+
+
+@pytest.mark.parametrize("size", [1e-120, 1e120])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cbrt(abs(x)**3 + abs(y)**3)", lambda s: s * 2 ** (1 / 3)),
+        ("x*abs(x)/cbrt(abs(x)**3 + abs(y)**3)**2", lambda s: 2 ** (-2 / 3)),
+        ("(abs(x)**k + abs(y)**k)**(1/k)", lambda s: s * 2 ** (1 / 1.5)),
+    ],
+)
+def test_powers_of_sums_neither_overflow_nor_vanish(text: str, expected: Callable[[float], float], size: float) -> None:
+    ((form, _),) = relative.forms(parsed(text))
+    assert computed(form, {"x": size, "y": size}) == pytest.approx(expected(size), rel=1e-14)
+
+
+@pytest.mark.parametrize("text", ["(x + y)**k", "1/(1 + x)", "(x**2 + y**3)**k", "(sqrt(abs(x)) + sqrt(abs(y)))**2"])
+def test_sums_that_are_not_of_equal_powers_have_no_such_form(text: str) -> None:
+    assert list(relative.forms(parsed(text))) == []
 
 
 def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
@@ -319,6 +389,8 @@ SAVED = [  # what each of the forms saves: value, derivative and second derivati
     "x**2/(1 + x**2)",
     "x/(1 + abs(x))",
     "x/expm1(x)",
+    "(x - atan(x))/x**3",
+    "(1 + x**4)**sympy.Rational(1, 4)",
     "(1 - cos(x))/x**2",
     "log(cosh(x))",
     "exp(x) - 1 - x",
@@ -344,7 +416,7 @@ def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
         assert (quality.wide if "float32" in wide else quality.single).error <= BAR
         assert quality.double.ordinary <= BAR
         assert quality.double.error <= 2.5 * BAR or "sqrt(x**2 + k)" in text  # overflows at the largest numbers
-        if not any("series" in note.what for note in choice.notes[root]):
+        if not any("near " in note.what for note in choice.notes[root]):
             agree(root, choice.form(root), hyper=(1.5,))
 
 

@@ -68,7 +68,7 @@ def error(form: Node, example: Example) -> float:
     (printed,) = limits([form])
     program = Program(topological([printed]), FORMATS["float64"])
     value, scale = exact(example)
-    return max(mixed_error(program(example.at, turn)[-1], value, scale, "float64") for turn in TURNS)
+    return max(mixed_error(float(program([example.at], turn)[-1][0]), value, scale, "float64") for turn in TURNS)
 
 
 def least_error(example: Example, after: str) -> float:

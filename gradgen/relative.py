@@ -1,0 +1,143 @@
+"""Powers of sums of powers, which overflow, or vanish, long before the whole does.
+
+With m the largest of |u|, |v|, ..., the sum u**p + v**p + ... is m**p times a sum of powers of numbers of at most 1,
+and u is m times u/m. So every node is some power of m times one that is neither large nor small: in a product the
+powers add up, in a sum of equal powers they stay. Of the derivative of a norm, u**(p - 1) times the sum to the power
+1/p - 1, nothing is left of m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import sympy
+
+from gradgen.graph import Node, known_sign, rebuilt, topological
+from gradgen.rewrite import terms
+
+_THIRD = sympy.Rational(1, 3)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of numbers times powers, all of one exponent.
+
+    Attributes:
+        exponent: the exponent.
+        parts: the numbers, and the bases of what they are times a power of.
+    """
+
+    exponent: Node
+    parts: tuple[tuple[sympy.Expr, Node], ...]
+
+    @property
+    def size(self) -> Node:
+        """The largest of the absolute values of the bases."""
+        graph = self.exponent.graph
+        sizes = dict.fromkeys(base if known_sign(base) > 0 else graph.apply("abs", base) for _, base in self.parts)
+        return reduce(lambda a, b: graph.apply("maximum", a, b), sizes)
+
+
+def forms(node: Node) -> Iterator[tuple[Node, str]]:
+    """The node with the powers of each sum that may overflow relative to its largest term; each with what it is."""
+    for total in dict.fromkeys(below.args[0] for below in topological([node]) if below.op in ("pow", "cbrt")):
+        found = _sum(total)
+        if found is not None:
+            yield _Scaling(total, found)(node), "with powers of sums relative to the largest term"
+
+
+def _sum(node: Node) -> _Sum | None:
+    """A sum of powers of more than one base, the exponent of which is larger than 1 as far as it is known."""
+    if node.op != "add":
+        return None
+    graph = node.graph
+    powers = [(number, _power(graph.const(1) if item is None else item)) for number, item in terms(node)]
+    exponents = {exponent for _, (base, exponent) in powers if not base.is_number(1)}
+    bases = {base for _, (base, _) in powers}
+    if len(exponents) != 1 or len(bases) < 2 or any(base.number is not None and base.number != 1 for base in bases):
+        return None
+    (exponent,) = exponents
+    if exponent.number is not None and not exponent.number > 1:
+        return None
+    return _Sum(exponent, tuple((number, base) for number, (base, _) in powers))
+
+
+def _power(node: Node) -> tuple[Node, Node]:
+    """A node as a power: its base and exponent."""
+    return (node.args[0], node.args[1]) if node.op == "pow" else (node, node.graph.const(1))
+
+
+class _Scaling:
+    """Nodes as powers of the size of a sum's bases times other nodes.
+
+    Args:
+        total: the sum.
+        parts: what it is made of.
+    """
+
+    def __init__(self, total: Node, parts: _Sum) -> None:
+        graph = total.graph
+        self._size, self._one, self._none = parts.size, graph.const(1), graph.const(0)
+        self._known: dict[Node, tuple[Node, Node]] = {}
+        for _, base in parts.parts:
+            for one in () if base.number is not None else (base, graph.apply("abs", base), *base.args[:1]):
+                if one is base or base.op == "abs" or one.op == "abs":
+                    self._known[one] = (self._over(one), self._one)
+        self._bases = list(self._known)
+        scaled = (number * self._over(base) ** parts.exponent for number, base in parts.parts)
+        self._known[total] = (reduce(graph.add, scaled), parts.exponent)
+
+    def __call__(self, root: Node) -> Node:
+        new = {base: base for base in self._bases}
+        for node in topological([root]):
+            if node not in self._known:
+                self._known[node] = self._scaled(node, new)
+            if node not in new:
+                other, power = self._known[node]
+                new[node] = other * self._size**power
+        return new[root]
+
+    def _over(self, base: Node) -> Node:
+        return base / self._size if base.number is not None else base.graph.apply("unit", base, self._size)
+
+    def _scaled(self, node: Node, new: dict[Node, Node]) -> tuple[Node, Node]:
+        args = [self._known[arg] for arg in node.args]
+        if node.op in ("mul", "damp"):
+            (a, m), (b, n) = args
+            return node.graph.apply(node.op, a, b), _sum_of(m, n)
+        if node.op == "pow" and args[1][1] is self._none:
+            return args[0][0] ** node.args[1], _product(args[0][1], node.args[1])
+        if node.op == "cbrt":
+            return node.graph.apply("cbrt", args[0][0]), _product(args[0][1], node.graph.const(_THIRD))
+        if node.op == "add" and args[0][1] is args[1][1]:
+            return args[0][0] + args[1][0], args[0][1]
+        if node.op == "where" and args[1][1] is args[2][1]:
+            return node.graph.where(new[node.args[0]], args[1][0], args[2][0]), args[1][1]
+        return rebuilt(node, new), self._none
+
+
+def _product(a: Node, b: Node) -> Node:
+    """A product of exponents, multiplied out: p*(1/p - 1) is 1 - p."""
+    total = a.graph.const(0)
+    for m, u in terms(a):
+        for n, v in terms(b):
+            factors = [item for item in (u, v) if item is not None]
+            if len(factors) == 2 and any(_is_reciprocal(x, y) for x, y in (factors, factors[::-1])):
+                factors = []
+            total = _sum_of(total, reduce(a.graph.mul, factors, a.graph.const(m * n)))
+    return total
+
+
+def _is_reciprocal(one: Node, other: Node) -> bool:
+    return other.op == "pow" and other.args[0] is one and other.args[1].is_number(-1)
+
+
+def _sum_of(a: Node, b: Node) -> Node:
+    """A sum of exponents, in which equal terms are taken together."""
+    found: dict[Node | None, sympy.Expr] = {}
+    for number, item in [*terms(a), *terms(b)]:
+        found[item] = found.get(item, sympy.Integer(0)) + number
+    nodes = [a.graph.const(number) if item is None else number * item for item, number in found.items() if number]
+    return reduce(a.graph.add, nodes) if nodes else a.graph.const(0)
