@@ -126,7 +126,7 @@ def _horner(numbers: Sequence[mpf], variable: Node) -> Node:
 
 def _length(numbers: Sequence[mpf]) -> int:
     """The count of coefficients without zeros at the end."""
-    return max(k for k, number in enumerate(numbers, 1) if number)
+    return max((k for k, number in enumerate(numbers, 1) if number), default=1)
 
 
 def _value(order: Sequence[Node], variable: Node, at: mpf) -> mpf:

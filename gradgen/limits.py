@@ -85,7 +85,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         grows=powerlike and finite and _grows(node, args),
         pole=powerlike and finite and _has_pole_at_zero(node, args),
         finite=finite,
-        powerlike=powerlike and (node.op != "pow" or node.args[1].number is not None),
+        powerlike=powerlike and (node.op != "pow" or not args[1].tensors),
     )
 
 
@@ -126,7 +126,9 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
-    if node.op == "damp" or node.op.startswith("mul_"):
+    if node.op == "damp":  # by a tensor that vanishes, or by a hyper-parameter that may be 0
+        return bool(args[0].tensors) or args[1].vanishes
+    if node.op.startswith("mul_"):
         return True
     grows = bool(args) and (args[0].grows or args[0].pole or args[0].explodes)
     return ("vanishes" in growth and grows) or ("keeps zero" in growth and args[0].vanishes)
@@ -149,8 +151,10 @@ def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
 
 def _grows(node: Node, args: list[_Fact]) -> bool:
     if node.op == "pow":
-        exponent = node.args[1].number
-        return exponent is not None and bool(exponent.is_positive) and args[0].grows
+        exponent = node.args[1].number  # of a hyper-parameter's sign nothing is known
+        return args[0].grows and (not args[1].tensors if exponent is None else bool(exponent.is_positive))
+    if node.op == "damp":
+        return not args[0].tensors and args[1].grows
     growing = ("add", "mul", "where", "hypot", "maximum", "minimum", "abs", "modulus", "softplus")
     return node.op in growing and any(arg.grows for arg in args)
 
