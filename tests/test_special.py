@@ -20,6 +20,7 @@ import pytest
 import torch
 from mpmath import inf, mpf, nan
 
+from generated import _runtime
 from gradgen import erfcx, error_free, half_turns, special
 from gradgen.primitives import PRIMITIVES
 
@@ -422,6 +423,11 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
             [compiler, *flags, "-Wno-unused-parameter", "-shared", "-fPIC", source, "-o", library, "-lm"], check=True
         )
         built[dtype] = ctypes.CDLL(str(library))
+    source, library = folder / "vector.c", folder / "vector.so"
+    source.write_text(c_source("float", PRELUDE + _runtime._VECTOR_FUNCTIONS.replace("{", "{{").replace("}", "}}")))
+    flags = [*_runtime._C_FLAGS, _runtime._NATIVE]
+    subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)
+    built["vector"] = ctypes.CDLL(str(library))
     return built
 
 
@@ -441,6 +447,12 @@ def c_function(library: ctypes.CDLL, name: str, order: int | None = None) -> Cal
 @pytest.mark.parametrize("case", [case for case in CASES if _name(case) in C_TEXTS])
 def test_c_is_as_the_table_says(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     error, at = worst(case, dtype, c_function(libraries[dtype], _name(case), CASES[case].order))
+    assert error <= allowed(case), at
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if _name(case) in C_TEXTS])
+def test_c_with_vector_functions_is_as_the_table_says(case: str, libraries: dict[Any, ctypes.CDLL]) -> None:
+    error, at = worst(case, FLOAT, c_function(libraries["vector"], _name(case), CASES[case].order))
     assert error <= allowed(case), at
 
 
@@ -505,7 +517,8 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
 
 def _paths(libraries: dict[Any, ctypes.CDLL], name: str, dtype: Any) -> list[Callable[..., np.ndarray]]:
     order = ORDERS.get(name)
-    paths = [c_function(libraries[dtype], name, order)] if name in C_TEXTS else []
+    kinds = [dtype, *(["vector"] if dtype is FLOAT else [])] if name in C_TEXTS else []
+    paths = [c_function(libraries[kind], name, order) for kind in kinds]
     return paths + ([torch_function(name, order)] if name in TORCH else [])
 
 

@@ -49,7 +49,7 @@ def run(
     def examine(k: int) -> list[list[Measured]]:
         inputs = space[k]
         wide = {name: x.double() for name, x in inputs.items()}
-        exact = jet(subject.call, wide, subject.differentiable, subject.quantities)
+        exact = jet(subject.refer, wide, subject.differentiable, subject.quantities)
         return [sweep.examined(inputs, wide, exact) for sweep in sweeps]
 
     for found in _in_threads(examine, len(space)):
@@ -187,7 +187,7 @@ class _Sweep:
         return scale
 
     def _float64(self, wide: dict[str, Tensor], quantity: Quantity) -> Tensor:
-        return jet(self._subject.call, wide, self._subject.differentiable, [quantity])[quantity]
+        return jet(self._subject.refer, wide, self._subject.differentiable, [quantity])[quantity]
 
     def _told(self, quantity: Quantity, wide: dict[str, Tensor], computed: Tensor, exact: Tensor, at: int) -> str:
         point = shown({name: x[at].item() for name, x in wide.items()}, self._dtype)

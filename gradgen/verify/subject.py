@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gradgen import build
@@ -30,11 +32,13 @@ class Subject:
         formula: what the user wrote.
         function: what people call; takes the tensors, then the hyper-parameters by name.
         runtime: the module that the generated ones share.
+        reference: the function again, in float64 by faster functions that are off by a few more ulps.
     """
 
     formula: Formula
     function: Callable[..., Any]
     runtime: Any
+    reference: Callable[..., Any]
 
     @property
     def name(self) -> str:
@@ -74,7 +78,14 @@ class Subject:
 
     def call(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The outputs."""
-        results = self.function(*tensors, **self.hyper)
+        return self._outputs(self.function, tensors)
+
+    def refer(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The outputs for float64 tensors, with digits enough to measure those for other types by."""
+        return self._outputs(self.reference, tensors)
+
+    def _outputs(self, function: Callable[..., Any], tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        results = function(*tensors, **self.hyper)
         return results if isinstance(results, tuple) else (results,)
 
 
@@ -94,19 +105,28 @@ def built(paths: tuple[Path, ...], templates: Path | None) -> Iterator[list[Subj
             if isinstance(result, build.Failed):
                 raise _failure(result)
         specs = [target.spec for target in survey.stale if target.spec]
+        reference = f"{package}_reference"
+        shutil.copytree(Path(folder, package), Path(folder, reference))
         sys.path.insert(0, folder)
         importlib.invalidate_caches()
         try:
             runtime = importlib.import_module(f"{package}._runtime")
+            importlib.import_module(f"{reference}._runtime")._vectorised.add(torch.float64)
             yield [
-                Subject(formula, getattr(importlib.import_module(f"{package}.{spec.stem}"), formula.name), runtime)
+                Subject(formula, _function(package, spec, formula), runtime, _function(reference, spec, formula))
                 for spec in specs
                 for formula in load(spec)
             ]
         finally:
             sys.path.remove(folder)
-            for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            for name in [name for name in sys.modules if name.partition(".")[0] in (package, reference)]:
                 del sys.modules[name]
+
+
+def _function(package: str, spec: Path, formula: Formula) -> Callable[..., Any]:
+    """What people call, in a package that was built."""
+    function: Callable[..., Any] = getattr(importlib.import_module(f"{package}.{spec.stem}"), formula.name)
+    return function
 
 
 def _failure(result: build.Failed) -> Exception:
