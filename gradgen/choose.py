@@ -242,8 +242,9 @@ class Choice:
         quality = self._quality[node]
         if max(quality.single.error, quality.double.error) <= TARGET:
             return
-        if self._written.get(node, node) is not node:
-            yield self._written[node], "as it was written"
+        written = self._written.get(node, node)
+        if written is not node:
+            yield written, "as the derivative of what was written" if node in self._origins else "as it was written"
         taken_out = factored(node)
         if taken_out is not node:
             yield taken_out, "with common factors of sums before them"
@@ -257,7 +258,10 @@ class Choice:
             yield split, "by the sign of what has an absolute value"
             for form, more in rational.forms(split, powers):
                 yield form, f"by the sign of what has an absolute value, {more}"
-        for start, how in {taken_out: "with common factors of sums before them", node: ""}.items():
+        starts = {taken_out: "with common factors of sums before them", node: ""}
+        if node in self._origins:
+            starts = {written: "as the derivative of what was written"} | starts
+        for start, how in starts.items():
             for form, rule in tried(start):
                 by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
                 yield form, f"{how}, {by}" if how else by

@@ -175,11 +175,11 @@ class Graph:
         if a is b:
             return self.power(a, self.const(2))
         for factor, product in ((a, b), (b, a)):  # k*((k - 1)*x**(k - 2)): a zero among k and k - 1 wins
-            if product.op == "damp" and all(self._is_hyper(node) for node in (factor, product.args[0])):
+            if product.op == "damp" and all(self.is_hyper(node) for node in (factor, product.args[0])):
                 return self.apply("damp", self.mul(factor, product.args[0]), product.args[1])
         return self._select_product(a, b) or self._select_product(b, a) or self._intern("mul", (a, b))
 
-    def _is_hyper(self, node: Node) -> bool:
+    def is_hyper(self, node: Node) -> bool:
         """Whether a node depends on hyper-parameters alone."""
         return all(below.op != "input" or below.value in self.hyper for below in topological([node]))
 

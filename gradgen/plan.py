@@ -193,7 +193,7 @@ class _Planner:
         if any(s.is_output for s in saved):  # they are functions of the outputs, not of the inputs
             second = []
         origins = self.origins(derivatives)
-        written = dict(zip(self.values, self.raw, strict=True))
+        written = dict(zip(self.values, self.raw, strict=True)) | self.as_written(derivatives)
         self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         forms = [self.choice.form(value) for value in self.values]
         forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.arithmetic(self.values))
@@ -266,6 +266,17 @@ class _Planner:
             derivative: (value, self.inputs[name])
             for name, row in zip(self.differentiable, derivatives, strict=True)
             for value, derivative in zip(self.values, row, strict=True)
+            if name not in self.own
+        }
+
+    def as_written(self, derivatives: list[list[Node]]) -> dict[Node, Node]:
+        """For each derivative that of the formula before any rule, by which it may have become another function."""
+        wrt = [self.inputs[name] for name in self.differentiable]
+        columns = [rewrite(smooth(value, gradient(value, wrt), self.differentiable)) for value in self.raw]
+        return {
+            derivative: columns[k][i]
+            for i, (name, row) in enumerate(zip(self.differentiable, derivatives, strict=True))
+            for k, derivative in enumerate(row)
             if name not in self.own
         }
 

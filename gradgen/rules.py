@@ -20,7 +20,8 @@ from sympy import Expr, pi
 class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
-    One that is `tried` is better in some formulas and worse in others: `choose` measures whether.
+    One that is `tried` is better in some formulas and worse in others: `choose` measures whether. What `varies` names
+    must not be made of hyper-parameters alone.
     """
 
     pattern: str
@@ -28,6 +29,7 @@ class Rule:
     why: str
     condition: Callable[..., bool] | None = None
     tried: bool = False
+    varies: str = ""
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -89,13 +91,14 @@ RULES: tuple[Rule, ...] = (
     Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
     Rule("1/cosh(u)", "sech(u)", "cosh overflows where its reciprocal is still a number"),
     Rule("1/sinh(u)", "csch(u)", "sinh overflows where its reciprocal is still a number"),
-    # Circular functions of half turns
+    # Circular functions
+    Rule("sin(u)*cos(u)", "sin(2*u)/2", "one function, whose sum with 1 can become a square"),
     Rule("sin(a*u)", "sin_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
     Rule("cos(a*u)", "cos_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
     Rule("sinc(a*u)", "sinc_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
-    Rule("sin_pi(v*u)/u", "v*pi*sinc_pi(v*u)", _REMOVABLE),
+    Rule("sin_pi(v*u)/u", "v*pi*sinc_pi(v*u)", _REMOVABLE, varies="u"),
     # Quotients that are 0/0
-    Rule("sin(v*u)/u", "v*sinc(v*u)", _REMOVABLE),
+    Rule("sin(v*u)/u", "v*sinc(v*u)", _REMOVABLE, varies="u"),
     Rule("sin(v*u)/sin(u)", "v*sinc(v*u)/sinc(u)", _REMOVABLE, tried=True),
     # 1 - f and 1 + f
     Rule("1 - sigmoid(u)", "sigmoid(-u)", _TAIL),

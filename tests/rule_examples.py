@@ -52,6 +52,8 @@ EXAMPLES = {
     "cosh(u)*csch(u)": Example("cosh(x)/sinh(x)", x=800.0),
     "1/cosh(u)": Example("1/cosh(x)", by="x", x=800.0),
     "1/sinh(u)": Example("1/sinh(x)", by="x", x=800.0),
+    # Circular functions
+    "sin(u)*cos(u)": Example("1 + 2*sin(x)*cos(x)", x=-0.78539, after="1 + sin(u)"),
     # Circular functions of half turns
     "sin(a*u)": Example("sin(pi*x)", x=1e10 + 0.5),
     "cos(a*u)": Example("cos(2*pi*x)", x=1e10),
