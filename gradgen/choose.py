@@ -158,7 +158,7 @@ class Choice:
         printed = _finished(forms)
         single = self._single.worst(printed, columns, near=near)
         wide = single
-        if any(worst.error > TARGET for worst in single):
+        if has_marks(forms) or any(worst.error > TARGET for worst in single):
             wide = self._single.worst(printed, columns, wide=True, near=False)
         double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
@@ -451,7 +451,7 @@ class Choice:
     def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
         """In which arithmetic a kernel that computes these results is best computed."""
         marked = [node for node in nodes if node in self._forms and has_marks([self._forms[node]])]
-        narrow = all(node in self._needs_no_correction for node in marked)
+        narrow = not any(map(self._is_corrected, marked))
         wide = self.wide(nodes)
         kinds = ("float32", *_ROUGH) if narrow else _ROUGH
         return Arithmetic(wide, tuple(dtype for dtype in kinds if dtype not in wide) if marked else ())
@@ -465,7 +465,13 @@ class Choice:
         else:
             errors = [(single.error, wide.error) for single, wide in pairs]
         narrow, widened = map(max, zip(*errors, strict=True)) if errors else (0.0, 0.0)
+        if any(node in self._forms and self._is_corrected(node) for node in nodes):
+            narrow = max(narrow, math.nextafter(TARGET, math.inf))  # two roundings are cheaper than all corrections
         return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
+
+    def _is_corrected(self, node: Node) -> bool:
+        """Whether a result is compensated, in float32 too."""
+        return has_marks([self._forms[node]]) and node not in self._needs_no_correction
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:
