@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 
 import sympy
+from mpmath import mpf
 from sympy import Expr
 
 from gradgen import algebraic, infinite, interpolate, points, rational, relative, series, squares
@@ -102,6 +103,41 @@ class Arithmetic:
 
     wide: tuple[str, ...] = ()
     uncorrected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """A form of a node as something fixed times a function of a variable alone.
+
+    Attributes:
+        root: the form.
+        fixed, varying: its factors.
+        variable: what the second one is a function of.
+        place: what that stands for; itself where it is a node of the form.
+    """
+
+    root: Node
+    fixed: Node
+    varying: Node
+    variable: Node
+    place: Node
+
+    def polynomials(self, leading: Sequence[mpf]) -> Callable[[float], list[Node]]:
+        """From how far |variable| goes, to the polynomial that its power series is up to there, if there is one."""
+
+        @cache
+        def near(reach: float) -> list[Node]:
+            polynomial = series.polynomial(leading, self.variable, reach, _SERIES_DIGITS)
+            return [] if polynomial is None else [self._in_place(polynomial)]
+
+        return near
+
+    def farther(self, leading: Sequence[mpf], reach: float) -> Iterator[Node]:
+        """What else it is for |variable| < reach, beyond where the power series serves."""
+        return map(self._in_place, interpolate.forms(self.varying, self.variable, leading, reach, _SERIES_DIGITS))
+
+    def _in_place(self, near: Node) -> Node:
+        return substitute([self.fixed * near], {self.variable: self.place})[0]
 
 
 class Choice:
@@ -295,51 +331,52 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better."""
-        for root, fixed, varying, variable, place in self._expansions(node):
-            quality = self._quality[node]
-            has_pole = self._has_pole(self._forms[node] if variable is place else root, variable)
+        for expansion in self._expansions(node):
+            quality, variable, place = self._quality[node], expansion.variable, expansion.place
+            has_pole = self._has_pole(self._forms[node] if variable is place else expansion.root, variable)
             if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
                 continue
-            found = series.coefficients(varying, variable)
-            if found is None:
+            leading = series.coefficients(expansion.varying, variable)
+            best = self._best_near(node, column, expansion, leading) if leading is not None else None
+            if best is None:
                 continue
-            others = rational.forms(node, powers=column < self._reported)
-            forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
-            polynomial = cache(partial(series.polynomial, found, variable, digits=_SERIES_DIGITS))
-            reaches = {form: self._reaches(form, place, column) for form in forms}
-            pairs = [(form, reach) for form in forms for reach in reaches[form]]
-            tries = [(form, reach, polynomial(reach=reach)) for form, reach in pairs]
-            new, measured, by = self._forms[node], None, ""
-            source, patience = "its power series", _PATIENCE
-            while tries and patience:
-                self._look_beside({reach for _, reach, _ in tries}, place)
-                patched: list[tuple[tuple[int, int], float, Node, tuple[Node, float]]] = []
-                for form, reach, near in tries:
-                    if near is not None:
-                        (near,) = substitute([fixed * near], {variable: place})
-                        patched += self._patched(form, column, place, reach, near)
-                if not patched:
-                    break
-                *_, newer, (form, reach) = min(patched, key=lambda entry: entry[:2])
-                (quality_of_newer,) = self._measured([newer], [column], near=True)
-                patience -= 1
-                if measured is None or _rank(quality_of_newer) < _rank(measured):
-                    new, measured, by, patience = newer, quality_of_newer, source, _PATIENCE
-                source, tries = "polynomials through its values", []
-                if measured.error > BAR and _FARTHER <= reach < _FARTHEST:
-                    farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
-                    tries = [
-                        (form, reach, near)
-                        for reach in farther
-                        for near in interpolate.forms(varying, variable, found, reach, _SERIES_DIGITS)
-                    ]
-            if measured is not None:
-                is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(new, place))
-                if is_gone or _rank(measured) < _rank(quality):
-                    self._forms[node], self._quality[node] = new, measured
-                    how = f"near {Printer({}).expression(place)} = 0 by {by}"
-                    self._note(node, self.notes[node], how, "the other is no number there")
-                    return
+            form, measured, by = best
+            is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, place))
+            if is_gone or _rank(measured) < _rank(quality):
+                self._forms[node], self._quality[node] = form, measured
+                how = f"near {Printer({}).expression(place)} = 0 by {by}"
+                self._note(node, self.notes[node], how, "the other is no number there")
+                return
+
+    def _best_near(
+        self, node: Node, column: int, expansion: _Expansion, leading: Sequence[mpf]
+    ) -> tuple[Node, Quality, str] | None:
+        """The best of a node's forms with an expansion in its place near 0, its quality, and what that is by.
+
+        First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
+        """
+        place, near_zero = expansion.place, expansion.polynomials(leading)
+        others = rational.forms(node, powers=column < self._reported)
+        forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
+        reaches = {form: self._reaches(form, place, column) for form in forms}
+        tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
+        best: tuple[Node, Quality, str] | None = None
+        by, patience = "its power series", _PATIENCE
+        while tries and patience:
+            self._look_beside({reach for _, reach, _ in tries}, place)
+            patched = [(entry, made_of[:2]) for made_of in tries for entry in self._patched(column, place, *made_of)]
+            if not patched:
+                break
+            (*_, new), (form, reach) = min(patched, key=lambda entry: entry[0][:2])
+            (measured,) = self._measured([new], [column], near=True)
+            patience -= 1
+            if best is None or _rank(measured) < _rank(best[1]):
+                best, patience = (new, measured, by), _PATIENCE
+            by, tries = "polynomials through its values", []
+            if best[1].error > BAR and _FARTHER <= reach < _FARTHEST:
+                farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
+                tries = [(form, reach, near) for reach in farther for near in expansion.farther(leading, reach)]
+        return best
 
     def _look_beside(self, reaches: Collection[float], place: Node) -> None:
         """Add inputs just inside and outside of where a series might end."""
@@ -349,19 +386,16 @@ class Choice:
             for reference in (self._single, self._double):
                 reference.look_at(at)
 
-    def _expansions(self, node: Node) -> Iterator[tuple[Node, Node, Node, Node, Node]]:
-        """Where to look for a series: a form of the node as something fixed times a function of a variable alone.
-
-        Yields the form, both factors, the variable, and what that stands for.
-        """
+    def _expansions(self, node: Node) -> Iterator[_Expansion]:
+        """Where to look for a series: a form of the node as something fixed times a function of a variable alone."""
         for form in dict.fromkeys((node, factored(node))):
             for fixed, varying, variable in _functions_of_one(form, self._tensors):
-                yield form, fixed, varying, variable, variable
+                yield _Expansion(form, fixed, varying, variable, variable)
         for name, stands_for in ((_PRODUCT, self._in_products), (_DIFFERENCE, self._shifted)):
             for form, place in stands_for(node):
                 for fixed, varying, variable in _functions_of_one(form, [name]):
                     if variable.value == name:
-                        yield form, fixed, varying, variable, place
+                        yield _Expansion(form, fixed, varying, variable, place)
 
     def _in_products(self, node: Node) -> Iterator[tuple[Node, Node]]:
         """The node as a function of each product of an input: of v = k*x, with k/v in place of 1/x."""
@@ -377,9 +411,9 @@ class Choice:
                     yield factored(form), product
 
     def _patched(
-        self, form: Node, column: int, variable: Node, reach: float, near: Node
-    ) -> Iterator[tuple[tuple[int, int], float, Node, tuple[Node, float]]]:
-        """A form with another one in its place where |variable| < reach: rank, cost, the whole, and what it is made of.
+        self, column: int, variable: Node, form: Node, reach: float, near: Node
+    ) -> Iterator[tuple[tuple[int, int], float, Node]]:
+        """A form with another one in its place where |variable| < reach: its rank, its cost, itself.
 
         Nothing where the two are not the same function.
         """
@@ -388,7 +422,7 @@ class Choice:
         new = graph.where(is_near, near, form)
         if self._single.is_same(new, column):
             (measured,) = self._measured([new], [column], near=False)
-            yield _rank(measured), cost(new), new, (form, reach)
+            yield _rank(measured), cost(new), new
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
