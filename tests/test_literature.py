@@ -81,10 +81,11 @@ PATHS = ("cpu", "torch")
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a formula that misses the bar was measured to stay within, a quarter added."""
+    """What a formula that misses the bar was measured to stay within, a quarter added; with some libraries or all."""
 
     value: float
     gradient: float
+    everywhere: bool = True
 
 
 def exceptions(dtype: str) -> dict[str, Bounds]:
@@ -95,7 +96,11 @@ def exceptions(dtype: str) -> dict[str, Bounds]:
     text = (Path(__file__).parents[1] / "docs" / "accuracy.md").read_text()
     table = text.split("<!-- exceptions: begin -->")[1].split("<!-- exceptions: end -->")[0]
     rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
-    return {row[0]: Bounds(float(row[2]), float(row[3])) for row in rows if row[1] == dtype}
+    return {
+        row[0]: Bounds(float(row[2]), float(row[3]), "not with every C library" not in row[4])
+        for row in rows
+        if row[1] == dtype
+    }
 
 
 SINGLE, DOUBLE = exceptions("float32"), exceptions("float64")
@@ -291,7 +296,7 @@ def judge(name: str, value: Worst, gradient: Worst, exceptions: Mapping[str, Bou
     bounds = exceptions.get(name, Bounds(BAR, BAR))
     assert value[0] <= bounds.value, f"value: {value[0]:.3g} ULP {value[1]}"
     assert gradient[0] <= bounds.gradient, f"gradient: {gradient[0]:.3g} ULP {gradient[1]}"
-    if name in exceptions and needed:
+    if name in exceptions and needed and bounds.everywhere:
         for error, bound in ((value[0], bounds.value), (gradient[0], bounds.gradient)):
             assert bound <= BAR or error > EASILY, f"{error:.3g} ULP: the exception of {name} can be lowered to the bar"
             assert bound < math.inf or error == math.inf, f"{error:.3g} ULP: the exception of {name} can be finite"
