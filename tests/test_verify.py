@@ -77,7 +77,7 @@ def formula(text: str, folder: Path) -> Formula:
 
 def alone(written: Formula, function: Callable[..., Tensor]) -> Subject:
     """An op that is computed by a function of the test's own."""
-    return Subject(written, function, SimpleNamespace())
+    return Subject(written, function, SimpleNamespace(), function)
 
 
 class TestVerdict:
