@@ -127,7 +127,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 
 
 @pytest.mark.slow
-@tried(60)
+@tried(30)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
@@ -175,7 +175,7 @@ def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> Non
 
 
 @pytest.mark.slow
-@tried(60)
+@tried(30)
 @given(text=formulas())
 def test_many_are_never_worse_than_what_was_written(text: str) -> None:
     assert worse(text) == []
