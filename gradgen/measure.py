@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mpmath
 import numpy as np
@@ -230,9 +230,12 @@ class Reference:
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, tops)
+        worst = [
+            self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
+        ]
         return [
-            max(self._worst(errors, column, share), at)
-            for errors, column, share, at in zip(found, columns, often, close, strict=True)
+            replace(row, error=bad.error, at=bad.at) if bad.error > row.error else row
+            for row, bad in zip(worst, close, strict=True)
         ]
 
     def _peaks(self, found: Sequence[Array]) -> list[Point]:
