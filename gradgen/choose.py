@@ -44,9 +44,8 @@ _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
 _WORTH_IT = 5.0  # the error of a second derivative that compensation, which makes its text long, is worth
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
-# Where a polynomial through points may reach farther than the series
-_FARTHER, _FARTHEST = 2.0**-3, 8.0
-_STEP, _PATIENCE = 1.25, 2
+_FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
+_STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
 # Inputs that stand for something else; no user can give these names

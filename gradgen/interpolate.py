@@ -9,7 +9,7 @@ so beyond the distance of the poles, too, where the terms of a polynomial are la
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import cache, reduce
 
 import mpmath
 from mpmath import mpf
@@ -39,6 +39,7 @@ def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digi
     order = topological([root], stop={variable})
     limit = leading[low]
 
+    @cache
     def remainder(w: mpf) -> mpf:
         """(root/variable**low - its limit)/w at w = variable**step."""
         v = w if step == 1 else mpmath.sqrt(w)

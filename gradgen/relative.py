@@ -82,8 +82,8 @@ class _Scaling:
         self._size, self._one, self._none = parts.size, graph.const(1), graph.const(0)
         self._known: dict[Node, tuple[Node, Node]] = {}
         for _, base in parts.parts:
-            for one in () if base.number is not None else (base, graph.apply("abs", base), *base.args[:1]):
-                if one is base or base.op == "abs" or one.op == "abs":
+            if base.number is None:
+                for one in (base, graph.apply("abs", base), *(base.args if base.op == "abs" else ())):
                     self._known[one] = (self._over(one), self._one)
         self._bases = list(self._known)
         scaled = (number * self._over(base) ** parts.exponent for number, base in parts.parts)

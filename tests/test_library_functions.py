@@ -29,8 +29,8 @@ OF_TWO = ["pow", "hypot", "atan2"]
 NAMES = [*OF_ONE, *OF_TWO]
 EXACT = {"sqrt": mpmath.sqrt}  # what is no primitive of its own
 
-# Where not what the table says: glibc's tanh is off by that little more, its cbrt is followed by a step of Newton's,
-# and no model knows that torch's square root is not correctly rounded on every CPU.
+# Where not what the table says: glibc's cbrt is followed by a step of Newton's, and no model knows
+# that torch's square root is not correctly rounded on every CPU.
 ALLOWED_OF_C = {"cbrt": 4.0, "sqrt": 0.5}
 ALLOWED_OF_TORCH = {"sqrt": 0.8}
 
