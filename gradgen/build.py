@@ -12,16 +12,21 @@ import secrets
 import signal
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from gradgen import stamp
 from gradgen.errors import GradgenError
 from gradgen.stamp import Drift
+
+if TYPE_CHECKING:
+    from gradgen.render import Section
+
+_T = TypeVar("_T")
 
 # What the modules of an output folder share, in the order in which it is written: before the modules that import it.
 SHARED = ("__init__.py", "_runtime.py")
@@ -103,6 +108,9 @@ class Failed:
 
 Result: TypeAlias = Generated | Failed
 
+# Takes a function and its arguments, and gives what waits for the value.
+_Submit: TypeAlias = Callable[..., Callable[[], Any]]
+
 
 def templates_dir() -> Path:
     """The folder of the templates that come with gradgen: inside an installed package, beside it in a checkout."""
@@ -147,16 +155,32 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
 
     Args:
         survey: what to do.
-        jobs: how many processes may work at once; None for as many as there are processors.
+        jobs: how many processes may work at once, each on an op; None for as many as there are processors.
 
     Raises:
         GradgenError: a working process died.
     """
-    workers = min(jobs or _processors(), sum(target.spec is not None for target in survey.stale))
-    if workers <= 1:
-        yield from map(_attempt, survey.stale, repeat(survey.templates))
-    else:
-        yield from _generate_in_parallel(survey, workers)
+    if not survey.stale:
+        return
+
+    from gradgen import generate  # loads SymPy and Jinja2
+
+    workers = jobs or _processors()
+    specs = [target for target in survey.stale if target.spec]
+    if len(specs) <= 1 and sum(number.value for number in _counts(specs, partial) if isinstance(number, _Timed)) <= 1:
+        workers = 1  # before others are started
+    with _workers(workers) as submit:
+        begun = [
+            number
+            if isinstance(number, Failed)
+            else [
+                submit(_attempt, target, generate.section, target.spec, survey.templates, k)
+                for k in range(number.value)
+            ]
+            for target, number in zip(survey.stale, _counts(survey.stale, submit), strict=True)
+        ]
+        for target, sections in zip(survey.stale, begun, strict=True):
+            yield sections if isinstance(sections, Failed) else _joined(target, survey.templates, sections)
 
 
 def build(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
@@ -317,14 +341,20 @@ def _read_bytes(path: Path) -> bytes:
         raise GradgenError(f"cannot read this file: {error.strerror}", file=path) from error
 
 
-def _attempt(target: Target, templates: Path) -> Generated | Failed:
-    """Generate one file; whatever goes wrong becomes a result, so that the other files are not stopped."""
-    try:
-        import gradgen.generate  # noqa: F401 - loads SymPy and Jinja2, which is not this file's time
+@dataclass(frozen=True)
+class _Timed(Generic[_T]):
+    """What a step towards a file gave, and the seconds it took."""
 
+    value: _T
+    seconds: float
+
+
+def _attempt(target: Target, step: Callable[..., _T], *args: object) -> _Timed[_T] | Failed:
+    """Take a step towards a file; whatever goes wrong becomes a result, so that the other files are not stopped."""
+    try:
         started = time.perf_counter()
-        text = target.source.stamp(_body(target, templates))
-        return Generated(target, text, time.perf_counter() - started)
+        value = step(*args)
+        return _Timed(value, time.perf_counter() - started)
     except GradgenError as error:
         return Failed(target, str(error.located(target.origin)), traceback.format_exc(), is_bug=False)
     except Exception as error:
@@ -332,34 +362,65 @@ def _attempt(target: Target, templates: Path) -> Generated | Failed:
         return Failed(target, message, traceback.format_exc(), is_bug=True)
 
 
-def _body(target: Target, templates: Path) -> str:
-    """The text of the target below the stamp."""
-    from gradgen import generate
-
-    if target.spec is None:
-        return generate.shared(templates)[target.path.name]
-    return generate.module(target.spec, templates)
-
-
 def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _generate_in_parallel(survey: Survey, workers: int) -> Iterator[Result]:
-    """The results of `_attempt` for every stale target, in order, from several processes."""
+def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
+    """The whole text of a target, from what the ops of its spec bring."""
+    from gradgen import generate
+
+    if target.spec is None:
+        return target.source.stamp(generate.shared(templates)[target.path.name])
+    return target.source.stamp(generate.assembled(target.spec, templates, sections))
+
+
+def _counts(targets: Sequence[Target], submit: _Submit) -> list[_Timed[int] | Failed]:
+    """How many ops the spec of each target has."""
+    from gradgen import generate
+
+    waiting = [submit(_attempt, target, generate.count, target.spec) if target.spec else None for target in targets]
+    return [number() if number else _Timed(0, 0.0) for number in waiting]
+
+
+def _joined(target: Target, templates: Path, sections: Iterable[Callable[[], _Timed[Section] | Failed]]) -> Result:
+    """A target, once its sections are there; the first mistake among them otherwise."""
+    texts, seconds = [], 0.0
+    for result in sections:
+        section = result()
+        if isinstance(section, Failed):
+            return section
+        texts.append(section.value)
+        seconds += section.seconds
+    last = _attempt(target, _text, target, templates, texts)
+    return last if isinstance(last, Failed) else Generated(target, last.value, seconds + last.seconds)
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[_Submit]:
+    """Work is done by so many processes at once; by this one, when it is waited for, if that is one."""
+    if count <= 1:
+        yield partial
+        return
+
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_die_of_interrupt) as pool:
-        with _interrupts_ignored():
-            results = pool.map(_attempt, survey.stale, repeat(survey.templates))
+    with ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_of_interrupt) as pool:
+
+        def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
+            with _interrupts_ignored():  # it may start a process
+                return pool.submit(function, *args).result
+
         try:
-            yield from results
+            yield submit
         except BrokenProcessPool as error:
             problem = "a working process died; it was killed, or the machine is out of memory"
             raise GradgenError(problem, hint="Try again with --jobs 1.") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

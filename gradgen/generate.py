@@ -1,12 +1,38 @@
-"""The whole way from a spec file to the text of its module."""
+"""The whole way from a spec file to the text of its module: op by op, so that several processes can share the work."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gradgen.load import load
 from gradgen.plan import plan
-from gradgen.render import render_module, render_shared
+from gradgen.render import Section, render_module, render_section, render_shared
+
+
+def count(spec: Path) -> int:
+    """How many ops there are in a spec file.
+
+    Raises:
+        GradgenError: for any mistake in it that shows before an op is derived.
+    """
+    return len(load(spec))
+
+
+def section(spec: Path, templates: Path, k: int) -> Section:
+    """What the k-th op of a spec file brings to its module.
+
+    Raises:
+        GradgenError: for any mistake in the spec file, outside of other ops.
+    """
+    return render_section(spec, plan(load(spec)[k]), templates)
+
+
+def assembled(spec: Path, templates: Path, sections: Sequence[Section]) -> str:
+    """The text of the module generated from a spec file, made of what all of its ops bring."""
+    text = render_module(sections, templates)
+    compile(text, f"{spec.stem}.py", "exec")  # what is no Python is a bug of gradgen and must not become a file
+    return text
 
 
 def module(spec: Path, templates: Path) -> str:
@@ -15,9 +41,7 @@ def module(spec: Path, templates: Path) -> str:
     Raises:
         GradgenError: for any mistake in the spec file.
     """
-    text = render_module(spec, [plan(formula) for formula in load(spec)], templates)
-    compile(text, f"{spec.stem}.py", "exec")  # what is no Python is a bug of gradgen and must not become a file
-    return text
+    return assembled(spec, templates, [section(spec, templates, k) for k in range(count(spec))])
 
 
 def shared(templates: Path) -> dict[str, str]:

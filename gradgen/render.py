@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,40 @@ from gradgen.printers.torch import TorchPrinter
 WIDTH = 120
 
 
-def render_module(spec: Path, operations: list[Operation], templates: Path) -> str:
+@dataclass(frozen=True)
+class Section:
+    """What an op brings to its module, as text.
+
+    Attributes:
+        name: the op's name.
+        summary: the first paragraph of its documentation.
+        documentation: what the module's docstring says of it.
+        code: its kernels, classes and function.
+        exported: the public names among these.
+    """
+
+    name: str
+    summary: str
+    documentation: str
+    code: str
+    exported: tuple[str, ...]
+
+
+def render_section(spec: Path, operation: Operation, templates: Path) -> Section:
+    """The part of a generated module that is about one op."""
+    op = _OperationText(operation)
+    documentation, code = (
+        _environment(templates).get_template(name).render(spec=spec.name, op=op).strip("\n")
+        for name in ("_documentation.j2", "_operation.j2")
+    )
+    return Section(op.name, op.summary, documentation, code, (op.class_name, f"{op.class_name}Function", op.name))
+
+
+def render_module(sections: Sequence[Section], templates: Path) -> str:
     """The text of a generated module."""
-    ops = [_OperationText(operation) for operation in operations]
-    names = sorted(f'"{name}"' for op in ops for name in (op.class_name, f"{op.class_name}Function", op.name))
+    names = sorted(f'"{name}"' for section in sections for name in section.exported)
     exported = call_text("__all__ = ", names, brackets="[]")
-    return _environment(templates).get_template("module.py.j2").render(spec=spec.name, ops=ops, exported=exported)
+    return _environment(templates).get_template("module.py.j2").render(sections=sections, exported=exported)
 
 
 def render_shared(templates: Path) -> dict[str, str]:

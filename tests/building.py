@@ -13,7 +13,7 @@ from gradgen import generate
 from gradgen.build import templates_dir
 from gradgen.load import Formula, load
 from gradgen.plan import plan
-from gradgen.render import render_module
+from gradgen.render import render_module, render_section
 
 _NUMBERS = itertools.count()
 
@@ -30,7 +30,9 @@ def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
 
 def build_formula(formula: Formula, spec: Path, package: Path) -> ModuleType:
     """The generated module of one formula of a spec, in a package that holds others already."""
-    (package / f"{formula.name}.py").write_text(render_module(spec, [plan(formula)], templates_dir()))
+    (package / f"{formula.name}.py").write_text(
+        render_module([render_section(spec, plan(formula), templates_dir())], templates_dir())
+    )
     return imported(package, formula.name)
 
 
