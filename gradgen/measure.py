@@ -282,10 +282,11 @@ class Reference:
             for k, (place, column) in enumerate(zip(places, columns, strict=True)):
                 right = exact[place]
                 with np.errstate(invalid="ignore"):  # where they differ by more, the peak tells nothing
-                    near = np.flatnonzero(abs(right - float(sample.exact[column])) <= _CLOSE * abs(right))
-                scales = [sample.scale[column]] * len(near)
-                errors = Right([mpf(x) for x in right[near].tolist()], scales, self.dtype).errors(values[place][near])
-                if len(errors):
+                    near = np.flatnonzero(
+                        (abs(right - float(sample.exact[column])) <= _CLOSE * abs(right)) & np.isfinite(right)
+                    )
+                if len(near):
+                    errors = Right.of_doubles(right[near], sample.scale[column], self.dtype).errors(values[place][near])
                     worst = int(errors.argmax())
                     found[k] = max(found[k], Worst(float(errors[worst]), tuple(close[near[worst]].items())))
         return found

@@ -12,6 +12,8 @@ from mpmath import mpf
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_HUGE = 1e300  # a scale whose unit makes every error none
+
 MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
 SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14}
 LARGEST = {
@@ -24,8 +26,13 @@ LARGEST = {
 
 def ulp(value: mpf, dtype: str) -> mpf:
     """The distance between neighbouring numbers of a type at `value`."""
-    exponent = int(mpmath.frexp(value)[1]) - 1 if value != 0 else SMALLEST_EXPONENT[dtype]
-    return mpf(2) ** (max(exponent, SMALLEST_EXPONENT[dtype]) - MANTISSA[dtype] + 1)
+    return mpmath.ldexp(1, _ulp_exponent(value, dtype))
+
+
+def _ulp_exponent(value: mpf, dtype: str) -> int:
+    """The power of two that `ulp` is."""
+    exponent = int(mpmath.mag(value)) - 1 if value != 0 else SMALLEST_EXPONENT[dtype]
+    return max(exponent, SMALLEST_EXPONENT[dtype]) - MANTISSA[dtype] + 1
 
 
 def mixed_error(computed: float, exact: mpf, scale: mpf, dtype: str) -> float:
@@ -43,13 +50,13 @@ def mixed_error(computed: float, exact: mpf, scale: mpf, dtype: str) -> float:
     """
     if mpmath.isnan(exact):
         return 0.0
+    if mpmath.isinf(exact):
+        return 0.0 if computed * mpmath.sign(exact) >= LARGEST[dtype] else math.inf
     unit = ulp(max(abs(exact), scale), dtype)
     if math.isinf(computed) and abs(exact) + 4 * unit > LARGEST[dtype]:
         return 0.0 if (computed > 0) == (exact > 0) else math.inf
     if not math.isfinite(computed):
         return math.inf
-    if mpmath.isinf(exact):
-        return 0.0 if abs(computed) >= LARGEST[dtype] else math.inf
     return float(abs(mpf(computed) - exact) / unit)
 
 
@@ -68,14 +75,26 @@ class Right:
         columns = zip(*rows, strict=True) if rows else [()] * 5
         self._nearest, self._rest, self._unit, self._beyond, self._undefined = map(np.array, columns)
 
+    @classmethod
+    def of_doubles(cls, exact: Array, scale: mpf, dtype: str) -> Right:
+        """Exact results that are finite doubles, of a narrower type, with one scale for all."""
+        right = cls([], [], dtype)
+        size = np.maximum(np.abs(exact), min(float(scale), _HUGE))
+        exponent = np.maximum(np.frexp(size)[1] - 1, SMALLEST_EXPONENT[dtype])
+        unit = np.ldexp(1.0, np.where(size == 0, SMALLEST_EXPONENT[dtype], exponent) - MANTISSA[dtype] + 1)
+        right._nearest, right._rest, right._unit = exact, np.zeros_like(exact), unit
+        right._beyond = np.where(np.abs(exact) + 4 * unit > LARGEST[dtype], np.sign(exact), 0.0)
+        right._undefined = np.zeros(len(exact), bool)
+        return right
+
     def errors(self, computed: Array, at: slice | Array = slice(None)) -> Array:
         """The errors of results for those of the exact ones that are at some places."""
         nearest, rest, unit = self._nearest[at], self._rest[at], self._unit[at]
         beyond, undefined = self._beyond[at], self._undefined[at]
         with np.errstate(all="ignore"):
             found = np.abs((computed - nearest) / unit - rest)
-        infinite = np.abs(beyond) == 2
-        found = np.where(infinite, np.where(np.abs(computed) >= self._largest, 0.0, math.inf), found)
+            reached = computed * np.sign(beyond) >= self._largest
+        found = np.where(np.abs(beyond) == 2, np.where(reached, 0.0, math.inf), found)
         found = np.where(np.isfinite(computed), found, math.inf)
         found = np.where(np.isinf(computed) & (np.sign(beyond) == np.sign(computed)), 0.0, found)
         return np.where(undefined, 0.0, found)
@@ -95,9 +114,11 @@ def _row(exact: mpf, scale: mpf, dtype: str) -> tuple[float, float, float, int, 
     sign = 1 if exact > 0 else -1
     if mpmath.isinf(exact):
         return 0.0, 0.0, 1.0, 2 * sign, False
-    unit = ulp(max(abs(exact), scale), dtype)
-    beyond = sign if abs(exact) + 4 * unit > LARGEST[dtype] else 0
+    size = abs(exact)
+    power = _ulp_exponent(max(size, scale), dtype)
+    unit = mpmath.ldexp(1, power)
+    beyond = sign if size + 4 * unit > LARGEST[dtype] else 0
     nearest = float(exact)
     if math.isinf(nearest):
         nearest = 0.0
-    return nearest, float((exact - mpf(nearest)) / unit), float(unit), beyond, False
+    return nearest, float(mpmath.ldexp(exact - nearest, -power)), float(unit), beyond, False
