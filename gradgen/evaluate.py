@@ -1,8 +1,8 @@
-"""The value of one node in mpmath's working precision, from the values of its operands."""
+"""The values of nodes in mpmath's working precision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,21 @@ from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
 
 
+def values(order: Iterable[Node], point: Mapping[str, Any], known: Mapping[Node, Any] | None = None) -> dict[Node, Any]:
+    """The values of nodes, as `evaluated` gives them.
+
+    Args:
+        order: the nodes, each after its operands.
+        point: the values of the inputs, by name.
+        known: the values of some of the nodes.
+    """
+    found = dict(known or {})
+    for node in order:
+        if node not in found:
+            found[node] = evaluated(node, [found[arg] for arg in node.args], point)
+    return found
+
+
 def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> Any:
     """A number, or for a condition a bool; NaN where the node is not real.
 
@@ -26,7 +41,7 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> A
     """
     if node.op in ("input", "flag"):
         return point[str(node.value)]
-    if node.op == "true":
+    if node.op in ("true", "given"):
         return True
     if node.number is not None:
         if node.number is sympy.nan:

@@ -14,7 +14,7 @@ from functools import cache, reduce
 import mpmath
 from mpmath import mpf
 
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Node, topological
 from gradgen.series import constant, through
 
@@ -43,7 +43,7 @@ def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digi
     def remainder(w: mpf) -> mpf:
         """(root/variable**low - its limit)/w at w = variable**step."""
         v = w if step == 1 else mpmath.sqrt(w)
-        return (_value(order, variable, v) / v**low - limit) / w
+        return (values(order, {}, {variable: v})[order[-1]] / v**low - limit) / w
 
     with mpmath.workdps(_DIGITS):
         end = mpf(reach) ** step
@@ -128,10 +128,3 @@ def _horner(numbers: Sequence[mpf], variable: Node) -> Node:
 def _length(numbers: Sequence[mpf]) -> int:
     """The count of coefficients without zeros at the end."""
     return max((k for k, number in enumerate(numbers, 1) if number), default=1)
-
-
-def _value(order: Sequence[Node], variable: Node, at: mpf) -> mpf:
-    values: dict[Node, object] = {}
-    for node in order:
-        values[node] = at if node is variable else evaluated(node, [values[arg] for arg in node.args], {})
-    return values[order[-1]]

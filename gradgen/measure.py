@@ -13,7 +13,7 @@ import numpy as np
 from mpmath import mpf
 
 from gradgen import points
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
@@ -363,11 +363,8 @@ class Reference:
 
 def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tuple[mpf, ...]:
     lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
-    values: dict[Node, object] = {}
-    for node in order:
-        args = [values[arg] for arg in node.args]
-        values[node] = True if node.op == "given" else evaluated(node, args, lifted)
-    return tuple(values[root] for root in roots)
+    found = values(order, lifted)
+    return tuple(found[root] for root in roots)
 
 
 def _often(errors: Array) -> float:

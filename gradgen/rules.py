@@ -201,7 +201,10 @@ RULES: tuple[Rule, ...] = (
                 "log(u) - log(v)",
                 "where(lt(2*abs(u - v), v), log1p((u - v)/v), 2*log(sqrt(u)/sqrt(v)))",
             ),
-            ("log1p(u) - log1p(v)", "where(gt(v, -1), log1p((u - v)/(1 + v)), log1p(u) - log1p(v))"),
+            (
+                "log1p(u) - log1p(v)",
+                "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
+            ),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),

@@ -15,7 +15,7 @@ import sympy
 from mpmath import mpf
 from mpmath.libmp import NoConvergence
 
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import evaluated, values
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import factors
@@ -226,10 +226,7 @@ def _branch(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
 
 
 def _holds(condition: Node, point: dict[str, mpf]) -> bool:
-    values: dict[Node, object] = {}
-    for node in topological([condition]):
-        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
-    return bool(values[condition])
+    return bool(values(topological([condition]), point)[condition])
 
 
 def polynomial(found: Sequence[mpf], variable: Node, reach: float, digits: int) -> Node | None:

@@ -17,7 +17,7 @@ from mpmath import mpf
 
 from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, marked
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
@@ -42,10 +42,7 @@ def parsed(text: str) -> Node:
 
 
 def exact(root: Node, point: dict[str, float]) -> mpf:
-    values: dict[Node, mpf] = {}
-    for node in topological([root]):
-        values[node] = evaluated(node, [values[arg] for arg in node.args], {k: mpf(v) for k, v in point.items()})
-    return values[root]
+    return values(topological([root]), {name: mpf(x) for name, x in point.items()})[root]
 
 
 def points() -> list[dict[str, float]]:

@@ -16,7 +16,7 @@ import pytest
 from mpmath import mpf
 
 from gradgen.cli import main
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.explain import Explanation, Rewrite, _rewrites, explain, operations_of
 from gradgen.graph import Graph, Node, topological
 from gradgen.printers.latex import symbol
@@ -49,10 +49,7 @@ def command(*arguments: str) -> click.testing.Result:
 
 
 def evaluate(root: Node, point: dict[str, mpf]) -> object:
-    values: dict[Node, object] = {}
-    for node in topological([root]):
-        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
-    return values[root]
+    return values(topological([root]), point)[root]
 
 
 def rewrites(explanation: Explanation) -> list[Rewrite]:

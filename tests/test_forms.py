@@ -18,7 +18,7 @@ from gradgen import algebraic, infinite, interpolate, rational, relative, series
 from gradgen.choose import BAR, Choice, _by_sign
 from gradgen.compensate import marked, unmarked
 from gradgen.differentiate import gradient
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.kinks import without_gaps
 from gradgen.limits import limits
@@ -39,10 +39,7 @@ def parsed(text: str) -> Node:
 
 
 def value(root: Node, point: dict[str, mpf]) -> mpf:
-    values: dict[Node, mpf] = {}
-    for node in topological([root]):
-        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
-    return values[root]
+    return values(topological([root]), point)[root]
 
 
 def agree(one: Node, other: Node, hyper: tuple[float, ...] = (0.7, 2.0)) -> None:

@@ -17,7 +17,7 @@ from gradgen import rational
 from gradgen import rewrite as rewriting
 from gradgen.choose import BAR
 from gradgen.differentiate import gradient
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
@@ -82,10 +82,7 @@ def exact(example: Example) -> tuple[mpf, mpf]:
     order = topological([node])
 
     def value(point: dict[str, mpf]) -> mpf:
-        values: dict[Node, mpf] = {}
-        for below in order:
-            values[below] = evaluated(below, [values[arg] for arg in below.args], point)
-        return values[node]
+        return values(order, point)[node]
 
     def difference(point: dict[str, mpf], by: str) -> mpf:
         """The derivative; the value, too, is the mean of both sides, which is the limit where the formula is 0/0."""

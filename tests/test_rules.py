@@ -10,7 +10,7 @@ import pytest
 import sympy
 from mpmath import mpf
 
-from gradgen.evaluate import evaluated
+from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, rewrite
@@ -22,10 +22,7 @@ UNITS = {_is_multiple_of_pi: sympy.pi / 3, _is_no_half: sympy.Rational(1, 5)}
 
 def evaluate(root: Node, point: dict[str, mpf]) -> mpf:
     """The exact value of a graph."""
-    values: dict[Node, mpf] = {}
-    for node in topological([root]):
-        values[node] = evaluated(node, [values[arg] for arg in node.args], point)
-    return values[root]
+    return values(topological([root]), point)[root]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern)
