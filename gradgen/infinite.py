@@ -25,6 +25,7 @@ _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
+_FEWEST = 3  # numbers that a limit must be found among
 _VARIED = 6  # hyper-parameters that are drawn at random
 
 Exact = Callable[[Mapping[str, float | bool | mpf]], mpf | None]
@@ -113,14 +114,15 @@ def _is_same(a: mpf, b: mpf) -> bool:
 
 def _common(found: Iterable[tuple[bool, mpf | None]]) -> Expr | None:
     """What all limits are where there is a number, if that is a multiple of 1/2, or infinite; None if they differ."""
-    first = None
+    first, count = None, 0
     for is_number, limit in found:
         if not is_number:
             continue
+        count += 1
         if limit is None or not (first is None or _is_same(limit, first)):
             return None
         first = limit
-    if first is None:
+    if first is None or count < _FEWEST:
         return None
     if mpmath.isinf(first):
         return sympy.oo * int(mpmath.sign(first))

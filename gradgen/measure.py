@@ -40,8 +40,17 @@ _BUDGET = 40_000  # operations of all points together; a formula with very many 
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
 
-# Functions that take mpmath a while for large arguments
-_CAREFUL = frozenset({"bessel_j", "bessel_y", "bessel_i", "polygamma", "digamma", "loggamma", "gamma", "erfinv"})
+# Functions that take mpmath a while for large arguments, and as many times as long as others for ordinary ones
+_CAREFUL = {
+    "bessel_j": 20,
+    "bessel_y": 40,
+    "bessel_i": 20,
+    "polygamma": 80,
+    "digamma": 30,
+    "loggamma": 40,
+    "gamma": 15,
+    "erfinv": 40,
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -144,7 +153,7 @@ class Reference:
             at = [{tensors[0]: x, **hyper} for x in every]
         else:
             at = [{**point, **hyper} for point in points.of_several(tensors, dtype, magnitude)]
-        most = max(_FEWEST, _BUDGET // len(self._order))
+        most = max(_FEWEST, _BUDGET // sum(_CAREFUL.get(node.op, 1) for node in self._order))
         self._drawn = at[:: -(-len(at) // most)]
         self._is_thin = len(self._drawn) < len(at)
         self._points: list[Point] = []

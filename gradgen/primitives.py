@@ -245,6 +245,21 @@ def _far_erfcx(x: Any) -> Any:
     return total
 
 
+def _polygamma_exact(order: Any, x: Any) -> Any:
+    """By the reflection A&S 6.4.7 for x << 0, where mpmath counts its way up to 0 one by one."""
+    n = int(order)
+    if x > -_LARGE:
+        return mpmath.polygamma(n, x)
+    sine = mpmath.sinpi(x)
+    if sine == 0:
+        return mpmath.nan
+    cot, powers = mpmath.cospi(x) / sine, [mpmath.mpf(0), mpmath.mpf(1)]  # of cot(pi*x), in its n-th derivative
+    for _ in range(n):
+        slope = [-mpmath.pi * k * c for k, c in enumerate(powers)][1:]
+        powers = [a + b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return (-1) ** n * mpmath.polygamma(n, 1 - x) - mpmath.pi * mpmath.polyval(powers[::-1], cot)
+
+
 def _dsinc_exact(x: Any) -> Any:
     if x == 0 or mpmath.isinf(x):
         return mpmath.mpf(0)
@@ -506,7 +521,7 @@ _ROWS = [
         "polygamma",
         lambda y, n, x: (0, _f("polygamma", n + 1, x)),
         arity=2,
-        exact=lambda n, x: mpmath.polygamma(int(n), x),
+        exact=_polygamma_exact,
         sympy=sympy.polygamma,
         constant_operands=1,
         ulps=2.5,

@@ -368,6 +368,16 @@ def test_limits_at_infinite_inputs(text: str, tensors: list[str], at: dict[str, 
     assert computed(form, ordinary) == pytest.approx(computed(node, ordinary), rel=1e-14)
 
 
+def test_a_limit_found_for_few_of_the_other_inputs_is_none() -> None:
+    node = parsed("x*(y - 1)/(1 + x)")
+
+    def exact(point: dict[str, float]) -> mpf | None:
+        return value(node, {name: mpf(number) for name, number in point.items()}) if point["y"] == 2.75 else None
+
+    with mpmath.workprec(2000):
+        assert infinite.settled(node, node, exact, ["x", "y"], {}) is node
+
+
 def test_a_limit_that_is_found_by_itself_is_not_written_down() -> None:
     node = parsed("1/(1 + x**2)")
     assert infinite.settled(node, node, lambda point: None, ["x"], {}) is node

@@ -158,3 +158,10 @@ def test_points_near_where_a_result_leaves_the_range_of_the_type(dtype: str) -> 
     assert any(largest < x < 1.05 * largest for x in found)
     smallest = math.log(float(np.finfo(TYPES[dtype]).tiny))
     assert any(1.05 * smallest < x < smallest for x in found)
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_polygamma_far_below_zero(order: int) -> None:
+    x = mpf("-70.3")
+    assert mpmath.almosteq(function("polygamma", order, x), mpmath.polygamma(order, x), 1e-14)
+    assert mpmath.isfinite(function("polygamma", order, mpf(2) ** 51 * -1 - 0.5))  # at once
