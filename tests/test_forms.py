@@ -374,7 +374,7 @@ def test_a_limit_found_for_few_of_the_other_inputs_is_none() -> None:
     def exact(point: dict[str, float]) -> mpf | None:
         return (
             value(node, {name: mpf(number) for name, number in point.items()}) if point["y"] == 2.7421875 else None
-        )  # 5.5
+        )
 
     with mpmath.workprec(2000):
         assert infinite.settled(node, node, exact, ["x", "y"], {}) is node
