@@ -17,10 +17,10 @@ from gradgen.compensate import compensated, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
 from gradgen.limits import limits
-from gradgen.measure import Reference, Worst
+from gradgen.measure import LEAST_REACH, Reference, Worst
 from gradgen.model import FORMATS, Program
 from gradgen.printers.base import Printer
-from gradgen.rewrite import factored, factors, rewrite, tried
+from gradgen.rewrite import factored, factors, multiplied_out, rewrite, tried
 
 BAR = 4.0
 
@@ -213,7 +213,7 @@ class Choice:
         best = self._quality[node]
         if column >= self._reported and best.error <= BAR:
             return
-        most = _MOST_FORMS if column < self._reported else _FEWER_FORMS
+        most = _MOST_FORMS if column < self._reported or best.error > _LOST else _FEWER_FORMS
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
         candidates = self._candidates(node, powers=column < self._reported)
         looked_at = [(best, node, "as it is")]
@@ -283,6 +283,9 @@ class Choice:
         taken_out = factored(node)
         if taken_out is not node:
             yield taken_out, "with common factors of sums before them"
+        spread = multiplied_out(node)
+        if spread is not node:
+            yield spread, "with exponentials multiplied out"
         for start in dict.fromkeys((node, taken_out)) if powers else ():
             yield from squares.forms(start)
             yield from relative.forms(start)
@@ -294,6 +297,8 @@ class Choice:
             for form, more in rational.forms(split, powers):
                 yield form, f"by the sign of what has an absolute value, {more}"
         starts = {taken_out: "with common factors of sums before them", node: ""}
+        if spread is not node:
+            starts[spread] = "with exponentials multiplied out"
         if node in self._origins:
             starts = {written: "as the derivative of what was written"} | starts
         for start, how in starts.items():
@@ -335,6 +340,8 @@ class Choice:
             has_pole = self._has_pole(self._forms[node] if variable is place else expansion.root, variable)
             if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
                 continue
+            if not has_pole and max(self._reaches(self._forms[node], place, column)) <= LEAST_REACH:
+                continue  # what is wrong is not near 0
             leading = series.coefficients(expansion.varying, variable)
             best = self._best_near(node, column, expansion, leading) if leading is not None else None
             if best is None:

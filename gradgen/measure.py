@@ -35,7 +35,7 @@ _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
-_LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
+LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
@@ -305,10 +305,10 @@ class Reference:
         (errors,) = self._every([root], [column], wide)
         bad = [self._points[place] for place in np.flatnonzero(errors > target)]
         if not bad:
-            return _LEAST_REACH
+            return LEAST_REACH
         sizes = abs(Program(topological([variable]), FORMATS["float64"])(bad)[-1])
         near = sizes[sizes < _MOST_REACH]
-        return math.ldexp(1.0, math.frexp(float(near.max()))[1]) if len(near) else _LEAST_REACH
+        return math.ldexp(1.0, math.frexp(float(near.max()))[1]) if len(near) else LEAST_REACH
 
     def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
         """The errors at some of the points; the functions err to sides that vary."""

@@ -136,7 +136,7 @@ class _Pattern:
 
     def __init__(self, rule: Rule) -> None:
         graph = Graph()
-        names: dict[str, Any] = {name: graph.input(name) for name in ("u", "v", "w", *_NUMBERS)}
+        names: dict[str, Any] = {name: graph.input(name) for name in ("t", "u", "v", "w", *_NUMBERS)}
         names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
         names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": sympy.pi, "where": graph.where}
         self.rule = rule
@@ -144,8 +144,14 @@ class _Pattern:
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
 
 
-def _maker(graph: Graph, name: str) -> Callable[..., Node]:
-    return lambda *args: graph.apply(name, *args)
+def _maker(graph: Graph, name: str) -> Callable[..., Any]:
+    """A function of the table as a pattern calls it: of numbers alone it is a number."""
+
+    def make(*args: Any) -> Any:
+        is_number = not any(isinstance(arg, Node) for arg in args)
+        return PRIMITIVES[name].sympy(*args) if is_number else graph.apply(name, *args)  # type: ignore[misc]
+
+    return make
 
 
 @cache
@@ -163,6 +169,26 @@ def factored(node: Node) -> Node:
         changed = rebuilt(below, new)
         new[below] = (_without_common_factors(changed) or changed) if changed.op == "add" else changed
     return node if new[node] is node else rewrite([new[node]])[0]
+
+
+def multiplied_out(node: Node) -> Node:
+    """The node with exponentials multiplied into sums, where they meet those that vanish as fast as they grow."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        new[below] = (_over_the_terms(changed) or changed) if changed.op == "mul" else changed
+    return node if new[node] is node else rewrite([new[node]])[0]
+
+
+def _over_the_terms(node: Node) -> Node | None:
+    number, found = factors(node)
+    total = next((factor for factor in found if factor[0].op == "add" and factor[1] == 1), None)
+    if total is None or len(found) > _LONGEST or all(base.op != "exp" for base, _ in found):
+        return None
+    others, items = [factor for factor in found if factor is not total], terms(total[0], most=_LONGEST)
+    if len(items) > _LONGEST:
+        return None
+    return _sum([(n * number, _product(sympy.S.One, [*others, *([(item, 1)] if item else [])])) for n, item in items])
 
 
 def _without_common_factors(node: Node) -> Node | None:

@@ -1,6 +1,6 @@
 """The table of rewrite rules: an identity a row, each with the reason it is there.
 
-A pattern is written in terms of `u`, `v`, `w` (any expression) and `a`, `b` (any number). A pattern that is a sum
+A pattern is written in terms of `t`, `u`, `v`, `w` (any expression) and `a`, `b` (any number). A pattern that is a sum
 matches inside a longer sum and up to a common factor; one that is a product matches inside a longer product, a power of
 it as often as it is there. A factor v that is not there is 1, as are a and b in a sum: sin(v*u)/u is sin(u)/u, too.
 And u may be -x: exp(u)*sigmoid(-u) is exp(-x)*sigmoid(x), too.
@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
     Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
+    Rule("damp(a, u)", "a*u", "a number is not 0"),
     Rule("exp(u) - 1", "expm1(u)", "near u = 0 only the difference is left"),
     Rule("v*exp(u) - v", "v*expm1(u)", "near u = 0 only the difference is left"),
     Rule("expm1(u) + 1", "exp(u)", "undoes expm1 where a sum brings the 1 back"),
@@ -88,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(2*sinh(u))", "log(-expm1(-2*u)) + u", _OVERFLOW),
     Rule("log(2*cosh(u))", "logaddexp(u, -u)", _OVERFLOW),
     Rule("sinh(u)*sech(u)", "tanh(u)", "infinity over infinity in the tail"),
+    Rule("sinh(u)*csch(u)", "1", "infinity times 0 in the tail"),
     Rule("cosh(u)*csch(u)", "1/tanh(u)", "infinity over infinity in the tail"),
     Rule("1/cosh(u)", "sech(u)", "cosh overflows where its reciprocal is still a number"),
     Rule("1/sinh(u)", "csch(u)", "sinh overflows where its reciprocal is still a number"),
@@ -97,6 +99,7 @@ RULES: tuple[Rule, ...] = (
     Rule("cos(a*u)", "cos_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
     Rule("sinc(a*u)", "sinc_pi(a/pi*u)", _HALF_TURNS, _is_multiple_of_pi),
     Rule("sin_pi(v*u)/u", "v*pi*sinc_pi(v*u)", _REMOVABLE, varies="u"),
+    Rule("cos_pi(sigmoid(u)/2)", "sin_pi(sigmoid(-u)/2)", _TAIL),
     # Quotients that are 0/0
     Rule("sin(v*u)/u", "v*sinc(v*u)", _REMOVABLE, varies="u"),
     Rule("sin(v*u)/sin(u)", "v*sinc(v*u)/sinc(u)", _REMOVABLE, tried=True),
@@ -121,6 +124,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
     Rule("log(exp(u) - exp(v))", "u + log(-expm1(v - u))", _OVERFLOW),
+    Rule("log(sigmoid(u) - sigmoid(v))", "log(-expm1(v - u)) - softplus(-u) - softplus(v)", _TAIL),
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
     Rule("log(u**a)", "a*log(abs(u))", "the power overflows long before its logarithm", _is_even),
     Rule("log(u**a)", "a*log(u)", "the power overflows long before its logarithm", _is_odd),
@@ -205,6 +209,12 @@ RULES: tuple[Rule, ...] = (
                 "log1p(u) - log1p(v)",
                 "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
             ),
+            (
+                "sigmoid(u) - sigmoid(v)",
+                "where(gt(u, v), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
+                "where(lt(u, v), expm1(u - v)*sigmoid(v)*sigmoid(-u), sigmoid(u) - sigmoid(v)))",
+            ),
+            ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),
@@ -226,6 +236,12 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("u**-2*v**-1", "u**-1*(u*v)**-1", "the square overflows where v is small", tried=True),
+    Rule(
+        "log(v*sinh(u))",
+        "where(gt(abs(u), 1), abs(u) + log(v*sign(u)*(-expm1(-2*abs(u)))/2), log(v*sinh(u)))",
+        _OVERFLOW,
+        tried=True,
+    ),
     Rule(
         "log(-expm1(u))",
         "where(lt(u, -1), log1p(-exp(u)), log(-expm1(u)))",
@@ -256,7 +272,19 @@ RULES: tuple[Rule, ...] = (
         "erfc vanishes on one side and nears 2 on the other",
         tried=True,
     ),
+    Rule(
+        "exp(t)*(1 + w*exp(u))**v",
+        "where(gt(w, 0), exp(t + v*softplus(u + log(w))), exp(t)*(1 + w*exp(u))**v)",
+        "the exponential overflows where the power vanishes",
+        tried=True,
+    ),
     Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
+    Rule(
+        "(1 + w*exp(u))**v",
+        "where(gt(w, 0), exp(v*softplus(u + log(w))), (1 + w*exp(u))**v)",
+        _OVERFLOW,
+        tried=True,
+    ),
     Rule("sigmoid(u)**v", "exp(-v*softplus(-u))", "sigmoid vanishes long before its power does", tried=True),
 )

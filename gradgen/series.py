@@ -202,8 +202,10 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
         return args[0] if args[0].c[0] > 0 else args[0] * _steady(mpf(-1))  # type: ignore
     row = PRIMITIVES.get(node.op)
-    if row is None or row.derivative is None or node.op in _NOT_ANALYTIC:
+    if row is None or node.op in _NOT_ANALYTIC:
         raise _NoSeriesError
+    if node.op == "csch":
+        return args[0].through(mpmath.sinh).power(mpf(-1))  # type: ignore[union-attr]
     if row.constant_operands == 1 and len(args) == 2:
         return args[1].through(partial(row.mpmath, evaluated(node.args[0], [], {})))  # type: ignore[union-attr]
     if len(args) != 1:
@@ -211,7 +213,7 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     return args[0].through(row.mpmath)  # type: ignore[union-attr]
 
 
-_NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt"})
+_NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "not", "given", "rest"})
 
 
 def _branch(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:

@@ -372,9 +372,7 @@ def test_a_limit_found_for_few_of_the_other_inputs_is_none() -> None:
     node = parsed("x*(2*y + sympy.Rational(1, 64))/(1 + x)")
 
     def exact(point: dict[str, float]) -> mpf | None:
-        return (
-            value(node, {name: mpf(number) for name, number in point.items()}) if point["y"] == 2.7421875 else None
-        )
+        return value(node, {name: mpf(number) for name, number in point.items()}) if point["y"] == 2.7421875 else None
 
     with mpmath.workprec(2000):
         assert infinite.settled(node, node, exact, ["x", "y"], {}) is node

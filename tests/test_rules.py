@@ -32,7 +32,7 @@ def test_rule_is_an_identity(rule: Rule) -> None:
     compared = 0
     with mpmath.workdps(250):
         for _ in range(120):
-            point = {name: mpf(randoms.uniform(-4, 4)) for name in ("u", "v", "w")}
+            point = {name: mpf(randoms.uniform(-4, 4)) for name in ("t", "u", "v", "w")}
             numbers = {name: sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
             unit = UNITS.get(rule.condition, sympy.Integer(1))
             numbers = {name: unit * number for name, number in numbers.items()}
