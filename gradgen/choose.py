@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 
@@ -215,7 +215,7 @@ class Choice:
             return
         most = _MOST_FORMS if column < self._reported or best.error > _LOST else _FEWER_FORMS
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
-        candidates = self._candidates(node, powers=column < self._reported)
+        candidates = _each_once(self._candidates(node, powers=column < self._reported), node)
         looked_at = [(best, node, "as it is")]
         for form, how in itertools.islice(candidates, most):
             is_hopeless = self._is_hopeless(form, column, self._quality[node])
@@ -512,6 +512,15 @@ class Choice:
     def _is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
+
+
+def _each_once(candidates: Iterable[tuple[Node, str]], known: Node) -> Iterator[tuple[Node, str]]:
+    """The forms that neither came before nor are the one that is known."""
+    seen = {known}
+    for form, how in candidates:
+        if form not in seen:
+            seen.add(form)
+            yield form, how
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

@@ -238,7 +238,7 @@ class _View:
 def _apply(pattern: _Pattern, view: _View) -> Node | None:
     """What the rule makes of the node, None where it does not fit."""
     condition = pattern.rule.condition
-    for binding, finish in _whole_matches(pattern.pattern, view):
+    for binding, finish in _whole_matches(pattern.pattern, view, pattern.rule.whole):
         numbers = [binding[name].number for name in _NUMBERS if name in binding]
         if any(view.node.graph.is_hyper(binding[name]) for name in pattern.rule.varies):
             continue
@@ -250,10 +250,10 @@ def _apply(pattern: _Pattern, view: _View) -> Node | None:
 Finish = Callable[[Node], Node]
 
 
-def _whole_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+def _whole_matches(pattern: Node, view: _View, whole: bool) -> Iterator[tuple[Binding, Finish]]:
     """Matches of a pattern at a node, each with how to put the replacement into what surrounds it."""
     if pattern.op == "add":
-        yield from _sum_matches(pattern, view)
+        yield from _halves(pattern, view) if whole else _sum_matches(pattern, view)
     elif pattern.op in ("mul", "pow") and not _is_root(pattern):
         yield from _product_matches(pattern, view)
     else:
@@ -291,6 +291,23 @@ def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]
     for binding, scale, used in _match_terms(wanted, found, {}, None, ()):
         rest = [term for i, term in enumerate(found) if i not in used]
         yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
+
+
+def _halves(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+    """Matches of something plus a wild name, which takes all the other terms; not where there is but one of them.
+
+    The common factor is positive, so that what is to be squared is not of the other sign.
+    """
+    (number, item), (other_number, wild) = sorted(terms(pattern), key=_is_wild)
+    assert item is not None
+    assert wild is not None
+    for i, (factor, candidate) in enumerate(view.terms if len(view.terms) > 2 else ()):
+        scale = factor / number
+        for bound in _match(item, candidate, {}) if candidate is not None and scale > 0 else ():
+            rest = [(n / (scale * other_number), term) for k, (n, term) in enumerate(view.terms) if k != i]
+            if any(term is not None for _, term in rest):
+                for binding in _bind(str(wild.value), _sum(rest), bound):
+                    yield binding, lambda new, scale=scale: scale * new  # type: ignore[misc]
 
 
 def _match_terms(

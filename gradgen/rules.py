@@ -21,7 +21,7 @@ class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
     One that is `tried` is better in some formulas and worse in others: `choose` measures whether. What `varies` names
-    must not be made of hyper-parameters alone.
+    must not be made of hyper-parameters alone. The name of one that takes the `whole` sum stands for all other terms.
     """
 
     pattern: str
@@ -30,6 +30,7 @@ class Rule:
     condition: Callable[..., bool] | None = None
     tried: bool = False
     varies: str = ""
+    whole: bool = False
 
 
 def _same_sign(a: Expr, b: Expr) -> bool:
@@ -168,6 +169,13 @@ RULES: tuple[Rule, ...] = (
         lambda a, b: _positive(a) and _positive(b),
     ),
     # Differences, tried
+    *(
+        Rule(pattern, replacement, "a root of a quadratic equation that nears 0", tried=True, whole=True)
+        for pattern, replacement in (
+            ("v - sqrt(u)", "where(gt(v, 0), (v**2 - u)/(v + sqrt(u)), v - sqrt(u))"),
+            ("v + sqrt(u)", "where(lt(v, 0), (v**2 - u)/(v - sqrt(u)), v + sqrt(u))"),
+        )
+    ),
     *(
         Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
         for pattern, replacement in (

@@ -125,6 +125,8 @@ EXAMPLES = {
     ),
     "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
     # Differences, tried
+    "v - sqrt(u)": Example("x + y + k - sqrt((x + y + k)**2 - 4*x*y)", x=1e-18, y=1.0, k=0.01),
+    "v + sqrt(u)": Example("x + y + k + sqrt((x + y + k)**2 - 4*x*y)", x=-1e-18, y=-1.0, k=0.01),
     "sqrt(u) - sqrt(v)": Example("sqrt(x + 1) - sqrt(x)", x=1e15),
     "sqrt(1 + u) - 1": Example("sqrt(1 + x) - 1", x=1e-10),
     "hypot(1, u) - 1": Example("sqrt(1 + x**2) - 1", x=1e-5),
