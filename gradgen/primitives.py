@@ -143,7 +143,16 @@ def _direction(a: Any, h: Any) -> Any:
 
 
 def _bessel_exact(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda n, x: function(int(n), x)
+    """With the limits at infinity, at which mpmath fails."""
+
+    def exact(n: Any, x: Any) -> Any:
+        if not mpmath.isinf(x):
+            return function(int(n), x)
+        if function is mpmath.besseli:
+            return mpmath.inf * mpmath.sign(x) ** int(n)
+        return mpmath.mpf(0) if function is mpmath.besselj or x > 0 else mpmath.nan
+
+    return exact
 
 
 def _real_or_nan(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -165,3 +165,18 @@ def test_polygamma_far_below_zero(order: int) -> None:
     x = mpf("-70.3")
     assert mpmath.almosteq(function("polygamma", order, x), mpmath.polygamma(order, x), 1e-14)
     assert mpmath.isfinite(function("polygamma", order, mpf(2) ** 51 * -1 - 0.5))  # at once
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "x", "expected"),
+    [
+        ("bessel_j", 1, -mpmath.inf, 0),
+        ("bessel_y", 0, mpmath.inf, 0),
+        ("bessel_y", 0, -mpmath.inf, mpmath.nan),
+        ("bessel_i", 0, -mpmath.inf, mpmath.inf),
+        ("bessel_i", 1, -mpmath.inf, -mpmath.inf),
+    ],
+)
+def test_bessel_functions_at_infinity(name: str, order: int, x: mpf, expected: mpf) -> None:
+    found = function(name, order, x)
+    assert found == expected or (mpmath.isnan(found) and mpmath.isnan(expected))
