@@ -102,14 +102,20 @@ def folded(node: Node) -> Node | None:
 
 
 def _collected(node: Node) -> Node | None:
-    """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits."""
+    """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits.
+
+    Alike are products of the same factors, in whatever order they were multiplied.
+    """
     found = terms(node, most=_LONGEST) if node.op == "add" else []
-    if len({item for _, item in found}) == len(found) or len(found) > _LONGEST:
+    if len(found) > _LONGEST:
         return None
-    numbers: dict[Node | None, Expr] = {}
+    alike: dict[frozenset[Factor] | None, list[Term]] = {}
     for number, item in found:
-        numbers[item] = numbers.get(item, sympy.S.Zero) + number
-    left = [(number, item) for item, number in numbers.items() if number != 0]
+        alike.setdefault(None if item is None else frozenset(factors(item)[1]), []).append((number, item))
+    if len(alike) == len(found):
+        return None
+    left = [(sum(number for number, _ in like), like[0][1]) for like in alike.values()]
+    left = [term for term in left if term[0] != 0]
     return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
 
 
