@@ -408,7 +408,9 @@ def _workers(count: int) -> Iterator[_Submit]:
     from multiprocessing import get_context
 
     # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
-    with ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_of_interrupt) as pool:
+    is_deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a job in the background
+    start = None if is_deaf else _die_of_interrupt
+    with ProcessPoolExecutor(count, get_context("spawn"), initializer=start) as pool:
 
         def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
             with _interrupts_ignored():  # it may start a process

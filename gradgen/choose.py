@@ -42,7 +42,6 @@ _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second d
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 8.0  # an error that may be the sign of a singularity
-_WORTH_IT = 5.0  # the error of a second derivative that compensation, which makes its text long, is worth
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 _FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
 _STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
@@ -432,8 +431,7 @@ class Choice:
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
-        most = BAR if column < self._reported else _WORTH_IT
-        if self._quality[node].double.error <= most or len(topological([node])) > _MOST_COMPENSATED:
+        if self._quality[node].double.error <= BAR or len(topological([node])) > _MOST_COMPENSATED:
             return
         forms = [(self._forms[node], self.notes[node], "")]
         if column < self._reported:

@@ -12,7 +12,7 @@ import mpmath
 from mpmath import mpf
 
 from gradgen.evaluate import values
-from gradgen.graph import Graph, topological
+from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
 from gradgen.share import share
 
@@ -62,10 +62,13 @@ class Exact:
     def intermediates(self, point: Point, output: int = 0) -> list[mpf]:
         """What is computed on the way to the value of an output, in the order of computation."""
         with mpmath.workprec(self._bits + 150):
-            return [value for value in values(self._orders[output], _lift(point)).values() if isinstance(value, mpf)]
+            return [value for value in self._values(output, _lift(point)).values() if isinstance(value, mpf)]
 
     def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
-        return values(self._orders[output], point)[self._roots[output]]
+        return self._values(output, point)[self._roots[output]]
+
+    def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
+        return values(self._orders[output], point)
 
 
 def _lift(point: Point) -> dict[str, mpf]:

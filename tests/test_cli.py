@@ -439,7 +439,13 @@ class TestWithTheGenerator:
                 f"import os, pathlib\npathlib.Path('{name}').write_text(str(os.getpid()))\nwhile True: pass\n"
             )
         process = subprocess.Popen(
-            [*self.COMMAND, "build", "--jobs", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True
+            [*self.COMMAND, "build", "--jobs", "2"],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            ),  # ignored where tests run in the background
         )
         try:
             workers = [int(_awaited(Path(name))) for name in ("first", "second")]
