@@ -109,9 +109,11 @@ def _collected(node: Node) -> Node | None:
     found = terms(node, most=_LONGEST) if node.op == "add" else []
     if len(found) > _LONGEST:
         return None
-    alike: dict[frozenset[Factor] | None, list[Term]] = {}
+    alike: dict[frozenset[tuple[Node, int]] | None, list[Term]] = {}
     for number, item in found:
-        alike.setdefault(None if item is None else frozenset(factors(item)[1]), []).append((number, item))
+        alike.setdefault(None if item is None else frozenset(_powers(factors(item)[1]).items()), []).append(
+            (number, item)
+        )
     if len(alike) == len(found):
         return None
     left = [(sum(number for number, _ in like), like[0][1]) for like in alike.values()]
@@ -138,7 +140,7 @@ def _powers(found: Iterable[Factor]) -> dict[Node, int]:
 
 
 class _Pattern:
-    """A rule as graphs, whose inputs u, v, a, b are wild."""
+    """A rule as graphs, whose inputs t, u, v, w, a, b are wild."""
 
     def __init__(self, rule: Rule) -> None:
         graph = Graph()
@@ -178,7 +180,7 @@ def factored(node: Node) -> Node:
 
 
 def multiplied_out(node: Node) -> Node:
-    """The node with exponentials multiplied into sums, where they meet those that vanish as fast as they grow."""
+    """The node with exponentials multiplied into sums: there they may meet others, and vanish together."""
     new: dict[Node, Node] = {}
     for below in topological([node]):
         changed = rebuilt(below, new)

@@ -147,6 +147,11 @@ def test_hyper_parameters_of_a_wrong_type(op: Op, value: Any) -> None:
             op.module_class(**{name: value})
 
 
+def test_a_hyper_parameter_too_large_for_a_float() -> None:
+    with pytest.raises(OverflowError, match=re.escape("swish(): argument 'beta' is too large for a float")):
+        get("swish")(torch.ones(4), 10**400)
+
+
 @with_hyper
 @pytest.mark.parametrize("make", [int, np.float32, np.float64, np.int64, float], ids=lambda make: make.__name__)
 def test_numbers_of_other_kinds_are_welcome_as_hyper_parameters(op: Op, make: Any) -> None:

@@ -13,7 +13,7 @@ from mpmath import mpf
 from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
-from gradgen.rewrite import _Pattern, rewrite
+from gradgen.rewrite import _Pattern, factored, multiplied_out, rewrite
 from gradgen.rules import RULES, Rule, _is_multiple_of_pi, _is_no_half
 
 # What the numbers of a rule are multiples of, if not of 1
@@ -106,3 +106,25 @@ def test_rules_meet_formulas_as_they_are_typed(written: str, expected: str) -> N
 def test_a_sum_is_matched_only_up_to_a_common_factor() -> None:
     assert sound("2*exp(x) - 1") == "add(mul(2, exp(x)), -1)"
     assert sound("1 - 2*erf(x)") == "add(1, mul(-2, erf(x)))"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x*(x*y) + x*y",
+        "x*(y*x) - y*x**2",
+        "sigmoid(x)*y*sigmoid(x) - sigmoid(x)*y",
+        "exp(x)*(exp(-x)*y + x) + x*(y*x)*x",
+        "k*x*x*y - (x*y)*(x*k) + x*y",
+        "x**2*y**-2 + x/y - (x/y)*(x/y)",
+    ],
+)
+def test_products_that_repeat_a_factor_keep_their_value(text: str) -> None:
+    graph = Graph(["k"])
+    names = {name: graph.input(name) for name in ("x", "y", "k")}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
+    node = graph.node(eval(text, {}, names))
+    point = {"x": mpf("0.7"), "y": mpf("-1.3"), "k": mpf("2.1")}
+    (new,) = rewrite([node])
+    for form in (new, factored(new), multiplied_out(new)):
+        assert mpmath.almosteq(evaluate(form, point), evaluate(node, point), 1e-12)
