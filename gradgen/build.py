@@ -108,8 +108,11 @@ class Failed:
 
 Result: TypeAlias = Generated | Failed
 
-# Takes a function and its arguments, and gives what waits for the value.
+# Takes a function and its arguments, and gives what waits for the value; and that for the section of each op of a file.
 _Submit: TypeAlias = Callable[..., Callable[[], Any]]
+_Sections: TypeAlias = list[Callable[[], Any]]
+
+_MOST_WORKERS = 60  # that Windows lets one wait for
 
 
 def templates_dir() -> Path:
@@ -165,20 +168,21 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
 
     from gradgen import generate  # loads SymPy and Jinja2
 
-    workers = jobs or _processors()
+    workers = min(jobs or _processors(), _MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
-    if len(specs) <= 1 and sum(number.value for number in _counts(specs, partial) if isinstance(number, _Timed)) <= 1:
-        workers = 1  # before others are started
+    if len(specs) == 1 and workers > 1:
+        number = _attempt(specs[0], generate.count, specs[0].spec)
+        workers = min(workers, number.value) if isinstance(number, _Timed) else 1  # before others are started
     with _workers(workers) as submit:
-        begun = [
-            number
-            if isinstance(number, Failed)
-            else [
-                submit(_attempt, target, generate.section, target.spec, survey.templates, k)
-                for k in range(number.value)
-            ]
-            for target, number in zip(survey.stale, _counts(survey.stale, submit), strict=True)
+        counts = [
+            submit(_attempt, target, generate.count, target.spec) if target.spec else None for target in survey.stale
         ]
+        begun: Iterable[_Sections | Failed] = (
+            _sections(target, survey.templates, count() if count else _Timed(0, 0.0), submit)
+            for target, count in zip(survey.stale, counts, strict=True)
+        )
+        if workers > 1:
+            begun = list(begun)
         for target, sections in zip(survey.stale, begun, strict=True):
             yield sections if isinstance(sections, Failed) else _joined(target, survey.templates, sections)
 
@@ -372,18 +376,21 @@ def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
 
     if target.spec is None:
         return target.source.stamp(generate.shared(templates)[target.path.name])
+    if stamp.digest(_read_bytes(target.spec)) != target.source.spec:  # its ops may be of two versions
+        raise GradgenError("it changed while it was built", file=target.spec, hint="Build again.")
     return target.source.stamp(generate.assembled(target.spec, templates, sections))
 
 
-def _counts(targets: Sequence[Target], submit: _Submit) -> list[_Timed[int] | Failed]:
-    """How many ops the spec of each target has."""
+def _sections(target: Target, templates: Path, number: _Timed[int] | Failed, submit: _Submit) -> _Sections | Failed:
+    """What waits for the section of each op of a target."""
     from gradgen import generate
 
-    waiting = [submit(_attempt, target, generate.count, target.spec) if target.spec else None for target in targets]
-    return [number() if number else _Timed(0, 0.0) for number in waiting]
+    if isinstance(number, Failed):
+        return number
+    return [submit(_attempt, target, generate.section, target.spec, templates, k) for k in range(number.value)]
 
 
-def _joined(target: Target, templates: Path, sections: Iterable[Callable[[], _Timed[Section] | Failed]]) -> Result:
+def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
     """A target, once its sections are there; the first mistake among them otherwise."""
     texts, seconds = [], 0.0
     for result in sections:

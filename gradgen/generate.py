@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from gradgen.load import load
+from gradgen.errors import GradgenError
+from gradgen.load import Formula, load
 from gradgen.plan import plan
 from gradgen.render import Section, render_module, render_section, render_shared
 
@@ -16,7 +18,7 @@ def count(spec: Path) -> int:
     Raises:
         GradgenError: for any mistake in it that shows before an op is derived.
     """
-    return len(load(spec))
+    return len(_formulas(spec, _content(spec)))
 
 
 def section(spec: Path, templates: Path, k: int) -> Section:
@@ -25,7 +27,10 @@ def section(spec: Path, templates: Path, k: int) -> Section:
     Raises:
         GradgenError: for any mistake in the spec file, outside of other ops.
     """
-    return render_section(spec, plan(load(spec)[k]), templates)
+    formulas = _formulas(spec, _content(spec))
+    if k >= len(formulas):
+        raise GradgenError("it changed while it was built", file=spec, hint="Build again.")
+    return render_section(spec, plan(formulas[k]), templates)
 
 
 def assembled(spec: Path, templates: Path, sections: Sequence[Section]) -> str:
@@ -42,6 +47,16 @@ def module(spec: Path, templates: Path) -> str:
         GradgenError: for any mistake in the spec file.
     """
     return assembled(spec, templates, [section(spec, templates, k) for k in range(count(spec))])
+
+
+@lru_cache(maxsize=1)
+def _formulas(spec: Path, content: bytes) -> list[Formula]:
+    """The ops of a spec file; of one after the other it is read once."""
+    return load(spec)
+
+
+def _content(spec: Path) -> bytes:
+    return spec.read_bytes() if spec.is_file() else b""
 
 
 def shared(templates: Path) -> dict[str, str]:

@@ -42,9 +42,13 @@ def stand_in() -> ModuleType:
             raise KeyboardInterrupt
         return f'"""Made of {text.strip()}."""\n'
 
+    def section(spec: Path, templates: Path, k: int) -> None:
+        if "changing" in spec.read_text():
+            spec.write_text("changed\n")
+
     result = ModuleType("gradgen.generate")
     result.count = lambda spec: 1  # type: ignore[attr-defined]
-    result.section = lambda spec, templates, k: None  # type: ignore[attr-defined]
+    result.section = section  # type: ignore[attr-defined]
     result.assembled = assembled  # type: ignore[attr-defined]
     result.shared = lambda templates: {  # type: ignore[attr-defined]
         name: f'"""{name}."""\n' for name in ("_runtime.py", "__init__.py")
@@ -331,6 +335,13 @@ class TestErrors:
         result = command("build", "-o", "/proc/generated")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("Error: /proc/generated/__init__.py: cannot write this file: ")
+
+    def test_a_spec_that_changes_while_it_is_built_is_not_written(self, command: Command) -> None:
+        Path("formulas/relu.py").write_text("changing\n")
+        result = command("build")
+        assert result.exit_code == 2
+        assert "Error: formulas/relu.py: it changed while it was built\n  Build again." in result.stderr
+        assert sorted(generated()) == ["__init__.py", "_runtime.py", "swish.py"]
 
     def test_an_interrupt_ends_without_a_traceback(self, command: Command) -> None:
         Path("formulas/relu.py").write_text("interrupt\n")
