@@ -166,19 +166,15 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
     if not survey.stale:
         return
 
-    from gradgen import generate  # loads SymPy and Jinja2
-
     workers = min(jobs or _processors(), _MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
     if len(specs) == 1 and workers > 1:
-        number = _attempt(specs[0], generate.count, specs[0].spec)
+        number = _attempt(specs[0], _count, specs[0])
         workers = min(workers, number.value) if isinstance(number, _Timed) else 1  # before others are started
     with _workers(workers) as submit:
-        counts = [
-            submit(_attempt, target, generate.count, target.spec) if target.spec else None for target in survey.stale
-        ]
+        counts = [submit(_attempt, target, _count, target) for target in survey.stale]
         begun: Iterable[_Sections | Failed] = (
-            _sections(target, survey.templates, count() if count else _Timed(0, 0.0), submit)
+            _sections(target, survey.templates, count(), submit)
             for target, count in zip(survey.stale, counts, strict=True)
         )
         if workers > 1:
@@ -368,6 +364,13 @@ def _attempt(target: Target, step: Callable[..., _T], *args: object) -> _Timed[_
 
 def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _count(target: Target) -> int:
+    """How many sections a target has."""
+    from gradgen import generate  # loads SymPy and Jinja2
+
+    return generate.count(target.spec) if target.spec else 0
 
 
 def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:

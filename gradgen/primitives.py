@@ -254,10 +254,13 @@ def _far_erfcx(x: Any) -> Any:
     return total
 
 
+_REFLECTED = -64  # below this mpmath takes long
+
+
 def _polygamma_exact(order: Any, x: Any) -> Any:
     """By the reflection A&S 6.4.7 for x << 0, where mpmath counts its way up to 0 one by one."""
     n = int(order)
-    if x > -_LARGE:
+    if x > _REFLECTED:
         return mpmath.polygamma(n, x)
     sine = mpmath.sinpi(x)
     if sine == 0:

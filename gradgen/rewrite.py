@@ -172,19 +172,20 @@ def _rules_for(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
 
 def factored(node: Node) -> Node:
     """The node with what all terms of a sum have as a factor before the sum: the rest may cancel to a few terms."""
-    new: dict[Node, Node] = {}
-    for below in topological([node]):
-        changed = rebuilt(below, new)
-        new[below] = (_without_common_factors(changed) or changed) if changed.op == "add" else changed
-    return node if new[node] is node else rewrite([new[node]])[0]
+    return _with_each(node, "add", _without_common_factors)
 
 
 def multiplied_out(node: Node) -> Node:
     """The node with exponentials multiplied into sums: there they may meet others, and vanish together."""
+    return _with_each(node, "mul", _over_the_terms)
+
+
+def _with_each(node: Node, op: str, change: Callable[[Node], Node | None]) -> Node:
+    """The node with each sum, or product, below it changed, operands first; the result in its sound form."""
     new: dict[Node, Node] = {}
     for below in topological([node]):
         changed = rebuilt(below, new)
-        new[below] = (_over_the_terms(changed) or changed) if changed.op == "mul" else changed
+        new[below] = (change(changed) or changed) if changed.op == op else changed
     return node if new[node] is node else rewrite([new[node]])[0]
 
 
@@ -261,7 +262,7 @@ Finish = Callable[[Node], Node]
 def _whole_matches(pattern: Node, view: _View, whole: bool) -> Iterator[tuple[Binding, Finish]]:
     """Matches of a pattern at a node, each with how to put the replacement into what surrounds it."""
     if pattern.op == "add":
-        yield from _halves(pattern, view) if whole else _sum_matches(pattern, view)
+        yield from _rest_matches(pattern, view) if whole else _sum_matches(pattern, view)
     elif pattern.op in ("mul", "pow") and not _is_root(pattern):
         yield from _product_matches(pattern, view)
     else:
@@ -301,8 +302,8 @@ def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]
         yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
 
 
-def _halves(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
-    """Matches of something plus a wild name, which takes all the other terms; not where there is but one of them.
+def _rest_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+    """Matches of something plus a wild name, which takes all the other terms; of but one other it is a plain match.
 
     The common factor is positive, so that what is to be squared is not of the other sign.
     """
