@@ -339,7 +339,7 @@ class Choice:
             has_pole = self._has_pole(self._forms[node] if variable is place else expansion.root, variable)
             if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
                 continue
-            if not has_pole and max(self._reaches(self._forms[node], place, column)) <= LEAST_REACH:
+            if not has_pole and not self._reaches(self._forms[node], place, column):
                 continue  # what is wrong is not near 0
             leading = series.coefficients(expansion.varying, variable)
             best = self._best_near(node, column, expansion, leading) if leading is not None else None
@@ -363,7 +363,7 @@ class Choice:
         place, near_zero = expansion.place, expansion.polynomials(leading)
         others = rational.forms(node, powers=column < self._reported)
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
-        reaches = {form: self._reaches(form, place, column) for form in forms}
+        reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
         best: tuple[Node, Quality, str] | None = None
         by, patience = "its power series", _PATIENCE
@@ -471,12 +471,15 @@ class Choice:
         return not math.isfinite(value)
 
     def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:
-        """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far."""
+        """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
+
+        Nothing if what is wrong is not near zero.
+        """
         (printed,) = _finished([form])
         needed = [self._single.reach(printed, column, variable, BAR, wide=wide) for wide in (False, True)]
         needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
-        least, most = max(needed[1:]), max(needed)
-        return sorted({most, least, least / 2, least / 4, least / 8})
+        least, most = max(LEAST_REACH, *needed[1:]), max(needed)
+        return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""

@@ -420,6 +420,12 @@ def _named(roots: Sequence[Node], hints: Mapping[Node, str], worth: int) -> dict
 # Functions that no paper has, by what is printed of them
 _OWN = {
     "logistic_density": "logistic_density(u) = sigmoid(u) * sigmoid(-u)",
+    "exprel": "exprel(k, u) = (exp(k*u) - 1)/k",
+    "dexprel": "dexprel is the derivative of exprel by k",
+    "d2exprel": "d2exprel is the second derivative of exprel by k",
+    "logrel": "logrel(k, u) = log(1 + k*u)/k",
+    "dlogrel": "dlogrel is the derivative of logrel by k",
+    "d2logrel": "d2logrel is the second derivative of logrel by k",
     "dsinc": "dsinc is the derivative of sinc",
     "d2sinc": "d2sinc is the second derivative of sinc",
     "sin_pi": "sin_pi(u) = sin(pi*u)",

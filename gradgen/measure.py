@@ -301,14 +301,17 @@ class Reference:
         return found
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
-        """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target."""
+        """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target.
+
+        0 if it does for every variable of ordinary size.
+        """
         (errors,) = self._every([root], [column], wide)
         bad = [self._points[place] for place in np.flatnonzero(errors > target)]
         if not bad:
-            return LEAST_REACH
+            return 0.0
         sizes = abs(Program(topological([variable]), FORMATS["float64"])(bad)[-1])
         near = sizes[sizes < _MOST_REACH]
-        return math.ldexp(1.0, math.frexp(float(near.max()))[1]) if len(near) else LEAST_REACH
+        return math.ldexp(1.0, math.frexp(max(LEAST_REACH / 2, float(near.max())))[1]) if len(near) else 0.0
 
     def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
         """The errors at some of the points; the functions err to sides that vary."""

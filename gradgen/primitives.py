@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, functions, half_turns, scaled, special
+from gradgen import erfcx, error_free, functions, half_turns, relatives, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -302,12 +302,44 @@ def _d2sinc_pi_exact(x: Any) -> Any:
         return -(mpmath.pi**2) * mpmath.sincpi(x) - 2 * _dsinc_pi_exact(x) / x
 
 
+def _exprel_exact(order: int) -> Callable[..., Any]:
+    """The derivatives of y = expm1(k*x)/k by k, from k*y^(n) + n*y^(n - 1) = x^n*exp(k*x)."""
+
+    def exact(k: Any, x: Any) -> Any:
+        if k == 0 or x == 0:
+            return x ** (order + 1) / (order + 1)
+        with _digits_for_what_cancels(k * x):
+            z = k * x
+            y = (mpmath.expm1(z) if abs(z) < 1 else _exp(z) - 1) / k
+            for n in range(1, order + 1):
+                y = (x**n * _exp(z) - n * y) / k
+            return y
+
+    return exact
+
+
+def _logrel_exact(order: int) -> Callable[..., Any]:
+    """The derivatives of y = log1p(k*x)/k by k, from k*y^(n) + n*y^(n - 1) = (n - 1)! (-1)^(n - 1) (x/(1 + k*x))^n."""
+
+    def exact(k: Any, x: Any) -> Any:
+        if k == 0 or x == 0:
+            return (-1) ** order * mpmath.factorial(order) * x ** (order + 1) / (order + 1)
+        with _digits_for_what_cancels(k * x):
+            z = k * x
+            y = mpmath.log1p(z) / k
+            for n in range(1, order + 1):
+                y = (-mpmath.factorial(n - 1) * (-1 / (1 / x + k)) ** n - n * y) / k
+            return y
+
+    return exact
+
+
 def _digits_for_what_cancels(x: Any) -> Any:
     """A context with as many more bits as a difference of terms of order x and x**3 loses."""
     return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
 
 
-_MODULES = (special, error_free, scaled, erfcx, half_turns)
+_MODULES = (special, error_free, scaled, erfcx, half_turns, relatives)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -443,6 +475,33 @@ _ROWS = [
         sympy=functions.logaddexp,
         ulps=1.5,
     ),
+    # 0/0 where the first operand, a parameter, is 0
+    _row(
+        "exprel",
+        lambda y, k, x: (_f("dexprel", k, x), _f("exp", k * x)),
+        exact=_exprel_exact(0),
+        arity=2,
+        growth="explodes",
+        ulps=1.5,
+    ),
+    _row(
+        "dexprel",
+        lambda y, k, x: (_f("d2exprel", k, x), x * _f("exp", k * x)),
+        exact=_exprel_exact(1),
+        arity=2,
+        growth="explodes",
+        ulps=2,
+    ),
+    _row("d2exprel", None, exact=_exprel_exact(2), arity=2, growth="explodes", ulps=2),
+    _row("logrel", lambda y, k, x: (_f("dlogrel", k, x), 1 / (1 + k * x)), exact=_logrel_exact(0), arity=2, ulps=1.5),
+    _row(
+        "dlogrel",
+        lambda y, k, x: (_f("d2logrel", k, x), -x / (1 + k * x) ** 2),
+        exact=_logrel_exact(1),
+        arity=2,
+        ulps=4,
+    ),
+    _row("d2logrel", None, exact=_logrel_exact(2), arity=2, ulps=4),
     # Circular functions
     _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero", ulps=2),
     _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded", ulps=2),

@@ -65,6 +65,8 @@ _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _SQUARES = "the squares overflow or vanish before the norm does"
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
+_PARAMETER = "0/0 where u, a parameter perhaps, is 0"
+_POWER = "0/0 where v, a parameter perhaps, is 0"
 _OVERFLOW = "the exponential overflows long before the result"
 
 RULES: tuple[Rule, ...] = (
@@ -104,6 +106,14 @@ RULES: tuple[Rule, ...] = (
     # Quotients that are 0/0
     Rule("sin(v*u)/u", "v*sinc(v*u)", _REMOVABLE, varies="u"),
     Rule("sin(v*u)/sin(u)", "v*sinc(v*u)/sinc(u)", _REMOVABLE, tried=True),
+    Rule("expm1(v*u)/u", "exprel(u, v)", _PARAMETER, varies="v"),
+    Rule("log1p(v*u)/u", "logrel(u, v)", _PARAMETER, varies="v"),
+    Rule(
+        "(maximum(1 + u, 0)**v - 1)/v",
+        "where(lt(4*abs(v*log1p(u)), 5), exprel(v, log1p(u)), maximum(1 + u, 0)**v/v - 1/v)",
+        _POWER,
+    ),
+    Rule("(u**v - 1)/v", "where(lt(4*abs(v*log(u)), 5), exprel(v, log(u)), u**v/v - 1/v)", _POWER),
     # 1 - f and 1 + f
     Rule("1 - sigmoid(u)", "sigmoid(-u)", _TAIL),
     Rule("2*sigmoid(u) - 1", "tanh(u/2)", "near u = 0 only the difference is left"),

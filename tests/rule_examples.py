@@ -65,6 +65,10 @@ EXAMPLES = {
     # Quotients that are 0/0
     "sin(v*u)/u": Example("sin(k*x)/x", x=0.0, k=1.5),
     "sin(v*u)/sin(u)": Example("sin(k*x)/sin(x)", x=0.0, k=7.0),
+    "expm1(v*u)/u": Example("(exp(k*x) - 1)/k", x=2.5, k=0.0),
+    "log1p(v*u)/u": Example("log(1 + k*x)/k", x=2.5, k=0.0),
+    "(maximum(1 + u, 0)**v - 1)/v": Example("(maximum(1 + x, 0)**k - 1)/k", x=1e-10, k=0.0),
+    "(u**v - 1)/v": Example("(x**k - 1)/k", x=2.5, k=0.0),
     # 1 - f and 1 + f
     "1 - sigmoid(u)": Example("1 - 1/(1 + exp(-x))", x=50.0),
     "2*sigmoid(u) - 1": Example("2/(1 + exp(-x)) - 1", x=1e-10),
@@ -145,7 +149,7 @@ EXAMPLES = {
     "1 - sin_pi(u)": Example("1 - sin(pi*x)", x=0.499999),
     "u**2 - v**2": Example("(x + k)**2 - x**2", x=1e10, k=0.001),
     "1/u - 1/v": Example("1/x - 1/(x + 1)", x=1e10),
-    "u**v - 1": Example("(x**k - 1)/k", x=2.5, k=1e-10),
+    "u**v - 1": Example("x**k - 1", x=2.5, k=1e-10),
     "maximum(1 + u, 0)**v - 1": Example("maximum(1 + x, 0)**k - 1", x=1e-10, k=1.5),
     "exp(u) - exp(v)": Example("exp(-x) - exp(-2*x)", x=1e-10),
     "cosh(u) - 1": Example("cosh(x) - 1", x=1e-5),

@@ -15,7 +15,7 @@ import pytest
 import torch
 from mpmath import mpf
 
-from gradgen import erfcx, error_free, half_turns, scaled, special
+from gradgen import erfcx, error_free, half_turns, relatives, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
@@ -93,7 +93,7 @@ def allowed(name: str, others: Mapping[str, float]) -> float:
 
 # Which functions there are
 
-MODULES = (special, error_free, scaled, erfcx, half_turns)
+MODULES = (special, error_free, scaled, erfcx, half_turns, relatives)
 MARKS = {"compensated"}  # which no kernel has
 
 

@@ -86,12 +86,11 @@ def exact(example: Example) -> tuple[mpf, mpf]:
 
     def difference(point: dict[str, mpf], by: str) -> mpf:
         """The derivative; the value, too, is the mean of both sides, which is the limit where the formula is 0/0."""
-        name = by[-1] if by else "x"
-        width = mpf(2) ** -300 * (abs(point[name]) or 1)
-        above, below = ({**point, name: point[name] + step} for step in (width, -width))
+        width = {name: mpf(2) ** -300 * (abs(point[name]) or 1) for name in by[-1:] or point}
+        above, below = ({**point, **{name: point[name] + s * width[name] for name in width}} for s in (1, -1))
         if not by:
             return (value(above) + value(below)) / 2
-        return (difference(above, by[:-1]) - difference(below, by[:-1])) / (2 * width)
+        return (difference(above, by[:-1]) - difference(below, by[:-1])) / (2 * width[by[-1]])
 
     with mpmath.workprec(4000):
         point = {name: mpf(x) if math.isfinite(x) else mpmath.sign(x) * INFINITE for name, x in example.at.items()}

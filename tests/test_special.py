@@ -21,10 +21,10 @@ import torch
 from mpmath import inf, mpf, nan
 
 from generated import _runtime
-from gradgen import erfcx, error_free, half_turns, special
+from gradgen import erfcx, error_free, half_turns, relatives, special
 from gradgen.primitives import PRIMITIVES
 
-_MODULES = (special, erfcx, half_turns)
+_MODULES = (special, erfcx, half_turns, relatives)
 C_TEXTS, TORCH, NEEDS = (
     functools.reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -79,6 +79,38 @@ def _softplus(x: Any) -> Any:
 def _logaddexp(a: Any, b: Any) -> Exact:
     value = max(a, b) + mpmath.log1p(mpmath.exp(-abs(a - b)))
     return value, max(abs(a) * _sigmoid(a - b), abs(b) * _sigmoid(b - a))
+
+
+def _relative(order: int, of: Callable[..., Any]) -> Callable[[Any, Any], Exact]:
+    """x^(n + 1) times the n-th derivative of expm1(z)/z or log1p(z)/z at z = k x, as hypergeometric functions."""
+
+    def value(k: Any, x: Any) -> Any:
+        return of(order, k * x) * x ** (order + 1) / (order + 1)
+
+    def exact(k: Any, x: Any) -> Exact:
+        y, step = value(k, x), mpf(2) ** -60
+        return y, max(abs(value(k * (1 + step), x) - y), abs(value(k, x * (1 + step)) - y)) / step
+
+    return exact
+
+
+def _exprel(n: int, z: Any) -> Any:
+    if abs(z) < 50:
+        return mpmath.hyp1f1(n + 1, n + 2, z)
+    e = mpmath.exp(min(z, mpf(10) ** 6))
+    first = (e - 1) / z
+    second = (e - first) / z
+    return (n + 1) * (first, second, (e - 2 * second) / z, (e - 3 * (e - 2 * second) / z) / z)[n]
+
+
+def _logrel(n: int, z: Any) -> Any:
+    if z <= -1:
+        return mpmath.nan
+    if abs(z) < 0.5:
+        return (-1) ** n * mpmath.factorial(n) * mpmath.hyp2f1(n + 1, n + 1, n + 2, -z)
+    first = mpmath.log1p(z) / z
+    second = (1 / (1 + z) - first) / z
+    return (n + 1) * (first, second, -((1 + z) ** -2 + 2 * second) / z)[n]
 
 
 def _tanh(x: Any) -> Any:
@@ -277,6 +309,11 @@ CASES: dict[str, Case] = {
     "sinh": Case(_of(mpmath.sinh, mpmath.cosh), _TAILS),
     "cosh": Case(_of(mpmath.cosh, mpmath.sinh), _TAILS),
     "cbrt": Case(lambda x: (mpmath.sign(x) * mpmath.cbrt(abs(x)), 0)),
+    **{
+        f"{prefix}{name}": Case(_relative(n, of), spans, arity=2, thin=5)
+        for name, of, spans in (("exprel", _exprel, ((-5, 5), (-100, 100))), ("logrel", _logrel, ((-1, 5), (0, 100))))
+        for n, prefix in enumerate(("", "d", "d2"))
+    },
     "sinc": Case(_of(_sinc(0), _sinc(1)), ((-4, 4), (-100, 100)), _TURNS),
     "dsinc": Case(_of(_sinc(1), _sinc(2)), ((-4, 4), (-100, 100)), _TURNS),
     "d2sinc": Case(_of(_sinc(2), _sinc(3)), ((-4, 4), (-100, 100)), _TURNS),
@@ -349,10 +386,13 @@ def _reference(case_name: str, dtype: Any) -> tuple[list[np.ndarray], list[Exact
             a, b = (np.random.default_rng(5).permutation(x) for x in arguments)
             n = min(len(a), len(b))
             a, b = a[:n], b[:n]
-            # near each other as well, and where the result passes zero
+            # near each other as well, where the result passes zero, and with an ordinary product
             u = np.random.default_rng(6).uniform(-3, 0, n)
-            a = np.concatenate([a, a, u]).astype(dtype)
-            b = np.concatenate([b, a[:n] + b[:n] % 20, np.log1p(-np.exp(u))]).astype(dtype)
+            with np.errstate(all="ignore"):
+                a, b = (
+                    np.concatenate([a, a, u, a]).astype(dtype),
+                    np.concatenate([b, a + b % 20, np.log1p(-np.exp(u)), b / a]).astype(dtype),
+                )
             keep = np.isfinite(a) & np.isfinite(b)
             arguments = [a[keep], b[keep]]
         with mpmath.workdps(40):
@@ -527,8 +567,8 @@ def _paths(libraries: dict[Any, ctypes.CDLL], name: str, dtype: Any) -> list[Cal
 def test_nan_in_nan_out(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     x = np.full(9, np.nan, dtype)
     for compute in _paths(libraries, name, dtype):
-        if name == "logaddexp":
-            for other in (0, np.inf, -np.inf):
+        if CASES.get(name) and CASES[name].arity == 2:
+            for other in (0, *((np.inf, -np.inf) if name == "logaddexp" else (0.5, -2))):
                 assert np.isnan(compute(x, np.full(9, other, dtype))).all()
                 assert np.isnan(compute(np.full(9, other, dtype), x)).all()
         else:
@@ -592,7 +632,7 @@ def test_selection(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> 
 @pytest.mark.parametrize("name", [name for name in TORCH if name not in HELPERS])
 def test_torch_texts_keep_shape_type_and_transforms(name: str) -> None:
     function = torch_functions()[name]
-    arity = 2 if name in (*SELECTION, "logaddexp") and name != "sgn" else 1
+    arity = 2 if name in SELECTION and name != "sgn" else CASES[name].arity if name in CASES else 1
     before = (ORDERS[name],) if name in ORDERS else ()
     x = torch.linspace(0.1, 0.9, 6).reshape(2, 3)
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):

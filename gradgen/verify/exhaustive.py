@@ -25,6 +25,8 @@ PATH = "cpu, exhaustive"
 
 _STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
 _EXPONENT = 0x7FF << 52  # of a float64
+_HALF = 0.5  # of a unit: the error of what is correctly rounded
+_ALMOST = 0.98  # what rounding leaves of a bound
 _T = TypeVar("_T")
 
 
@@ -117,15 +119,25 @@ class _Sweep:
         found = jet(self._call, inputs, self._subject.differentiable, self._quantities)
         for quantity, values in found.items():
             row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="")
-            computed, right = values.double(), exact[quantity]
-            # First in units of the result itself, which are the smaller ones: few exceed even then what is known.
-            quick = self._errors(computed, right, self._unit(right))
-            if not quick.max() <= row.worst:  # NaN is no number; it may be right
-                suspects = (~(quick <= row.worst)).nonzero().squeeze(1)
+            suspects = self._suspects(values, exact[quantity], row.worst)
+            if len(suspects):
                 places = {name: x[suspects] for name, x in wide.items()}
-                self._look_closely(row, quantity, places, computed[suspects], right[suspects])
+                self._look_closely(row, quantity, places, values[suspects].double(), exact[quantity][suspects])
             rows.append(row)
         return rows
+
+    def _suspects(self, values: Tensor, exact: Tensor, worst: float) -> Tensor:
+        """Which results may be off by more than is known, give or take 0.01: few, and found with little work."""
+        suspects = torch.arange(len(values))
+        if worst >= _HALF - 0.01:
+            rounded = exact.to(values.dtype)
+            likely = values == rounded  # off by half a unit at most
+            if worst > _HALF:  # a number is less than 2 * _ulps units
+                likely |= (values - rounded).abs_() < rounded.abs().mul_(_ALMOST * (worst - _HALF) / (2 * self._ulps))
+            suspects = likely.logical_not_().nonzero().squeeze(1)
+        # In units of the result itself, which are the smaller ones, few exceed what is known. A NaN may be right.
+        computed, right = values[suspects].double(), exact[suspects]
+        return suspects[~(self._errors(computed, right, self._unit(right)) <= worst)]
 
     def _unit(self, size: Tensor) -> Tensor:
         """What one unit in the last place of numbers of that size is, times `_ulps`."""

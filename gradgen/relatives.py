@@ -1,0 +1,160 @@
+"""Texts of expm1(k x)/k, log1p(k x)/k and their derivatives by k; see `special` for the conventions.
+
+Both are x at k = 0, where no series in x stands for 0/0: k is a parameter, as in (x**lam - 1)/lam, or another tensor.
+With z = k x their n-th derivatives by k are x^(n + 1) times those of expm1(z)/z and log1p(z)/z by z,
+
+    int t^n exp(z t) dt,    (-1)^n n! int t^n / (1 + z t)^(n + 1) dt    over t in [0, 1].
+"""
+
+from __future__ import annotations
+
+C: dict[str, str] = {}
+TORCH: dict[str, str] = {}
+NEEDS: dict[str, tuple[str, ...]] = {}
+
+C["exprel"] = """\
+/* (exp(k x) - 1) / k, in two factors where the exponential overflows before the quotient does. */
+FN real exprel(real k, real x) {
+    const real z = k * x, h = exp(z / 2);
+    return fabs(z) < real(1e-30) ? x : z > 80 ? h / k * h : expm1(z) / k;
+}
+"""
+TORCH["exprel"] = '''\
+def exprel(k: Tensor, x: Tensor) -> Tensor:
+    """(exp(k x) - 1) / k, in two factors where the exponential overflows before the quotient does."""
+    z = k * x
+    h = torch.exp(z / 2)
+    return torch.where(z.abs() < 1e-30, x, torch.where(z > 80, h / k * h, torch.expm1(z) / k))
+'''
+
+C["dexprel"] = """\
+/* The derivative of (exp(k x) - 1) / k by k, ((z - 1) exp(z) + 1) / k^2 with z = k x; near 0 its Taylor series in z, of
+   z < 0 that of exp(-z) times it. */
+FN real dexprel(real k, real x) {
+    const double c = k, z = c * x, w = fabs(z), h = exp(z / 2);
+    double s = 1;
+    if (w > 80) return real(z > 0 ? (z - 1) * h / k * h / k : 1.0 / k / k);
+    if (w > 3) return real(((z - 1) * exp(z) + 1) / k / k);
+    for (int n = 26; n > 0; n--) s = 1 + s * w * (z < 0 ? 1.0 / (n + 2) : (n + 1) / (n * (n + 2.0)));
+    return real((z < 0 ? exp(z) : 1) * s / 2 * x * x);
+}
+"""
+TORCH["dexprel"] = '''\
+def dexprel(k: Tensor, x: Tensor) -> Tensor:
+    """The derivative of (exp(k x) - 1) / k by k, ((z - 1) exp(z) + 1) / k^2 with z = k x; near 0 its Taylor series in
+    z, of z < 0 that of exp(-z) times it.
+    """
+    c, z = k.double(), k.double() * x.double()
+    w, h, above, below = z.abs(), torch.exp(z / 2), 1.0, 1.0
+    for n in range(26, 0, -1):
+        above = 1 + above * w * ((n + 1) / (n * (n + 2)))
+        below = 1 + below * w * (1 / (n + 2))
+    near = torch.where(z < 0, torch.exp(z) * below, above) / 2 * x * x
+    tail = torch.where(z > 0, (z - 1) * h / c * h / c, 1 / c / c)
+    return torch.where(w > 80, tail, torch.where(w > 3, ((z - 1) * torch.exp(z) + 1) / c / c, near)).to(x.dtype)
+'''
+
+C["d2exprel"] = """\
+/* The second derivative of (exp(k x) - 1) / k by k, (((z - 2) z + 2) exp(z) - 2) / k^3 with z = k x; near 0 its Taylor
+   series in z, of z < 0 that of exp(-z) times it. */
+FN real d2exprel(real k, real x) {
+    const double c = k, z = c * x, w = fabs(z), h = exp(z / 2);
+    double s = 1;
+    if (w > 80) return real(z > 0 ? (1 - 2 / z + 2 / z / z) * x * h / k * h * x : -2.0 / k / k / k);
+    if (w > 3) return real((((z - 2) * z + 2) * exp(z) - 2) / k / k / k);
+    for (int n = 26; n > 0; n--) s = 1 + s * w * (z < 0 ? 1.0 / (n + 3) : (n + 2) / (n * (n + 3.0)));
+    return real((z < 0 ? exp(z) : 1) * s / 3 * x * x * x);
+}
+"""
+TORCH["d2exprel"] = '''\
+def d2exprel(k: Tensor, x: Tensor) -> Tensor:
+    """The second derivative of (exp(k x) - 1) / k by k, (((z - 2) z + 2) exp(z) - 2) / k^3 with z = k x; near 0 its
+    Taylor series in z, of z < 0 that of exp(-z) times it.
+    """
+    c, z = k.double(), k.double() * x.double()
+    w, h, above, below = z.abs(), torch.exp(z / 2), 1.0, 1.0
+    for n in range(26, 0, -1):
+        above = 1 + above * w * ((n + 2) / (n * (n + 3)))
+        below = 1 + below * w * (1 / (n + 3))
+    near = torch.where(z < 0, torch.exp(z) * below, above) / 3 * x * x * x
+    far = (((z - 2) * z + 2) * torch.exp(z) - 2) / c / c / c
+    tail = torch.where(z > 0, (1 - 2 / z + 2 / z / z) * x * h / c * h * x, -2 / c / c / c)
+    return torch.where(w > 80, tail, torch.where(w > 3, far, near)).to(x.dtype)
+'''
+
+C["logrel_double"] = """\
+/* log(1 + k x) / k, by two logarithms where the product overflows. */
+FN double logrel_double(double k, double x) {
+    const double z = k * x;
+    return fabs(z) < 1e-30 ? x : (z == INFINITY ? log(fabs(k)) + log(fabs(x)) : log1p(z)) / k;
+}
+"""
+C["logrel"] = """\
+/* log(1 + k x) / k */
+FN real logrel(real k, real x) { return real(logrel_double(k, x)); }
+"""
+TORCH["logrel"] = '''\
+def logrel(k: Tensor, x: Tensor) -> Tensor:
+    """log(1 + k x) / k, by two logarithms where the product overflows."""
+    z = k * x
+    log = torch.where(z == math.inf, k.abs().log() + x.abs().log(), torch.log1p(z))
+    return torch.where(z.abs() < 1e-30, x, log / k)
+'''
+
+C["dlogrel"] = """\
+/* The derivative of log(1 + k x) / k by k, (x / (1 + z) - log(1 + z) / k) / k with z = k x; near 0 in terms of
+   s = z / (2 + z): log(1 + z) is 2 atanh(s), and q the derivative of atanh(s) / s = 1 + s^2/3 + s^4/5 + ... by s^2. */
+FN real dlogrel(real k, real x) {
+    const double c = k, z = c * x, r = 2 / (2 + z), s = z / (2 + z);
+    double q = 0;
+    if (!(z > -0.5 && z < 2)) return real((1 / (1.0 / x + k) - logrel_double(k, x)) / k);
+    for (int n = 27; n > 0; n--) q = q * s * s + n / (2 * n + 1.0);
+    return real(r / 2 * (2 * r * s * q - 1 / (1 + s)) * x * x);
+}
+"""
+TORCH["dlogrel"] = '''\
+def dlogrel(k: Tensor, x: Tensor) -> Tensor:
+    """The derivative of log(1 + k x) / k by k, (x / (1 + z) - log(1 + z) / k) / k with z = k x; near 0 in terms of
+    s = z / (2 + z): log(1 + z) is 2 atanh(s), and q the derivative of atanh(s) / s = 1 + s^2/3 + s^4/5 + ... by s^2.
+    """
+    c, z = k.double(), k.double() * x.double()
+    r, s, q = 2 / (2 + z), z / (2 + z), torch.zeros_like(z)
+    for n in range(27, 0, -1):
+        q = q * s * s + n / (2 * n + 1)
+    near = r / 2 * (2 * r * s * q - 1 / (1 + s)) * x * x
+    far = (1 / (1 / x.double() + c) - logrel(c, x.double())) / c
+    return torch.where((z > -0.5) & (z < 2), near, far).to(x.dtype)
+'''
+
+C["d2logrel"] = """\
+/* The second derivative of log(1 + k x) / k by k, (2 (log(1 + z) / k - t) / k - t^2) / k with z = k x, t = x / (1 + z);
+   near 0 in terms of s = z / (2 + z), as the first, with another derivative of the series. */
+FN real d2logrel(real k, real x) {
+    const double c = k, z = c * x, r = 2 / (2 + z), s = z / (2 + z), t = 1 / (1.0 / x + k);
+    double q = 0, dq = 0;
+    if (!(z > -0.5 && z < 4)) return real((2 * (logrel_double(k, x) - t) / k - t * t) / k);
+    for (int n = 60; n > 0; n--) {
+        dq = dq * s * s + q;
+        q = q * s * s + n / (2 * n + 1.0);
+    }
+    return real(r * r / 2 * (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * x * x * x);
+}
+"""
+TORCH["d2logrel"] = '''\
+def d2logrel(k: Tensor, x: Tensor) -> Tensor:
+    """The second derivative of log(1 + k x) / k by k, (2 (log(1 + z) / k - t) / k - t^2) / k with z = k x,
+    t = x / (1 + z); near 0 in terms of s = z / (2 + z), as the first, with another derivative of the series.
+    """
+    c, z = k.double(), k.double() * x.double()
+    r, s, t = 2 / (2 + z), z / (2 + z), 1 / (1 / x.double() + c)
+    q = dq = torch.zeros_like(z)
+    for n in range(60, 0, -1):
+        dq = dq * s * s + q
+        q = q * s * s + n / (2 * n + 1)
+    near = r * r / 2 * (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * x * x * x
+    far = (2 * (logrel(c, x.double()) - t) / c - t * t) / c
+    return torch.where((z > -0.5) & (z < 4), near, far).to(x.dtype)
+'''
+
+NEEDS["logrel"] = ("logrel_double",)
+NEEDS["dlogrel"] = NEEDS["d2logrel"] = ("logrel_double", "logrel")
