@@ -61,6 +61,31 @@ def _is_odd(a: Expr) -> bool:
     return bool(a.is_odd)
 
 
+def _scales(a: Expr, b: Expr) -> bool:
+    return bool(a.is_positive and b.is_number)
+
+
+def _turns(a: Expr, b: Expr) -> bool:
+    return bool(a.is_negative and b.is_number)
+
+
+def _at_most(a: Expr, b: Expr) -> bool:
+    return bool(a <= b)
+
+
+def _above(a: Expr, b: Expr) -> bool:
+    return bool(a > b)
+
+
+def _below(a: Expr, b: Expr) -> bool:
+    return bool(a < b)
+
+
+def _at_least(a: Expr, b: Expr) -> bool:
+    return bool(a >= b)
+
+
+_ROUNDED = "the sum, or the product, is rounded, to the bound maybe"
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _SQUARES = "the squares overflow or vanish before the norm does"
@@ -148,6 +173,17 @@ RULES: tuple[Rule, ...] = (
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
     Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
     Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
+    # Comparisons with what is no input itself
+    *(Rule(f"{relation}(a + u, b)", f"{relation}(u, b - a)", _ROUNDED) for relation in ("gt", "ge", "lt", "le")),
+    *(
+        Rule(f"{relation}(a*u, b)", f"{after}(u, b/a)", _ROUNDED, condition)
+        for relation, opposite in (("gt", "lt"), ("ge", "le"), ("lt", "gt"), ("le", "ge"))
+        for after, condition in ((relation, _scales), (opposite, _turns))
+    ),
+    Rule("gt(maximum(u, a), b)", "gt(u, b)", _ROUNDED, _at_most),
+    Rule("gt(minimum(u, a), b)", "gt(u, b)", _ROUNDED, _above),
+    Rule("lt(maximum(u, a), b)", "lt(u, b)", _ROUNDED, _below),
+    Rule("lt(minimum(u, a), b)", "lt(u, b)", _ROUNDED, _at_least),
     # Inverse functions, written out
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
     Rule("log(u + sqrt(-(1 - u)*(1 + u)))", "acosh(u)", "the square overflows before the logarithm does"),

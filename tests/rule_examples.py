@@ -27,6 +27,8 @@ def named(rule: Rule) -> str:
     return f"{rule.pattern} = {rule.replacement}" if several else rule.pattern
 
 
+_BELOW_3, _ABOVE_3 = math.nextafter(3, 0), math.nextafter(3, 4)
+
 EXAMPLES = {
     # Exponentials against one another
     "log(exp(u))": Example("log(exp(-(x - y)**2/2))", x=50.0, y=1.0),
@@ -105,6 +107,25 @@ EXAMPLES = {
     "softplus(-u) - softplus(u)": Example("log(1 + exp(-x)) - log(1 + exp(x))", x=1e-10),
     "abs(u)*sign(u)": Example("abs(x)*sign(x)", by="x", x=0.0),
     "u*sign(u)": Example("x/(1 + abs(x))", by="x", after="as one fraction", x=1e20),
+    # Comparisons with what is no input itself
+    **{
+        f"{relation}(a + u, b)": Example(f"where({relation}(x + 3, 6), 1 + x, -x)", x=x)
+        for relation, x in (("gt", _ABOVE_3), ("ge", _BELOW_3), ("lt", _BELOW_3), ("le", _ABOVE_3))
+    },
+    **{
+        f"{relation}(a*u, b) = {after}(u, b/a)": Example(f"where({relation}((x + 3)*({a}), 6*({a})), 1 + x, -x)", x=x)
+        for relation, opposite, x, y in (
+            ("gt", "lt", _ABOVE_3, _BELOW_3),
+            ("ge", "le", _BELOW_3, _ABOVE_3),
+            ("lt", "gt", _BELOW_3, _ABOVE_3),
+            ("le", "ge", _ABOVE_3, _BELOW_3),
+        )
+        for after, a, x in ((relation, "2", x), (opposite, "-2", y))
+    },
+    "gt(maximum(u, a), b)": Example("maximum(maximum(x + 3, 5), 6)", by="x", x=_ABOVE_3),
+    "gt(minimum(u, a), b)": Example("maximum(minimum(x + 3, 7), 6)", by="x", x=_ABOVE_3),
+    "lt(maximum(u, a), b)": Example("minimum(maximum(x + 3, 0), 6)", by="x", x=_BELOW_3),
+    "lt(minimum(u, a), b)": Example("minimum(minimum(x + 3, 7), 6)", by="x", x=_BELOW_3),
     # Inverse functions, written out
     "log(u + hypot(1, u))": Example("log(x + sqrt(x**2 + 1))", x=-1e10),
     "log(u + sqrt(-(1 - u)*(1 + u)))": Example("log(x + sqrt(x**2 - 1))", x=1e200),

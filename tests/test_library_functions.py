@@ -15,6 +15,7 @@ import pytest
 import torch
 from mpmath import mpf
 
+from generated import _runtime
 from gradgen import erfcx, error_free, half_turns, relatives, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import PRIMITIVES
@@ -50,11 +51,42 @@ DOMAIN = {
 }  # fmt: skip
 # Where the error is largest among six million inputs: of C's float, of C's double, of torch's float
 WORST = {
-    "exp": (-0.01462313998490572, -0.1272241201122202, -0.002710402710363269),
+    "exp": (
+        -0.01462313998490572,
+        -0.1272241201122202,
+        -0.002710402710363269,
+        48.874073,
+        -5.1887269,
+        -691.40914778020704,
+        0.35237122314600744,
+    ),
     "exp2": (-0.020978152751922607, -0.0046095744612860189, 0.4974871277809143),
-    "expm1": (0.3472842276096344, 0.3489068471989093, -16.635643005371094),
-    "log": (0.54198670387268066, 0.55152530845431658, 2.638934850692749),
-    "log1p": (-0.29470676183700562, 0.40518351669077224, -0.27953046560287476),
+    "expm1": (
+        0.3472842276096344,
+        0.3489068471989093,
+        -16.635643005371094,
+        0.35661129046960838,
+        8.54792063e-44,
+        -2.3059280373510987e-308,
+        17.1180515,
+        37.106004591847238,
+    ),
+    "log": (
+        0.54198670387268066,
+        0.55152530845431658,
+        2.638934850692749,
+        1.4108125,
+        1.4107255537368013,
+        0.70288733556841654,
+    ),
+    "log1p": (
+        -0.29470676183700562,
+        0.40518351669077224,
+        -0.27953046560287476,
+        0.406671137,
+        -0.29850167542578643,
+        -0.30051282862043938,
+    ),
     "log2": (0.2711239755153656, 0.31231119031844112, 0.2651251554489136),
     "log10": (3.9877798557281494, 0.50025675985962725, 0.4249979257583618),
     "sin": (-0.25259795784950256, -0.17533210780863348, -1.4940361976623535),
@@ -65,7 +97,7 @@ WORST = {
     "atan": (0.70547431707382202, -0.12327096905707338, -0.37983381748199463),
     "sinh": (0.73841416835784912, 0.72295056816049197, 0.24042817950248718),
     "cosh": (1.2263373136520386, 1.2446160347104289, -1.4469205141067505),
-    "tanh": (0.23412507772445679, 0.23200626343459874, 4.184535026550293),
+    "tanh": (0.23412507772445679, 0.23200626343459874, 4.184535026550293, -0.00776717532, -0.030853288033621418),
     "asinh": (0.24746453762054443, 0.25249877294511119, 0.5009855628013611),
     "acosh": (1.6895630359649658, 1.7742645189776867, 1.7541230916976929),
     "atanh": (0.12296341359615326, -0.1230842778306786, 0.1932900846004486),
@@ -118,13 +150,15 @@ def test_no_torch_text_calls_another_function() -> None:
 # What their errors are
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+@pytest.fixture(scope="module", params=[[], ["-march=native"]], ids=["plain", "native"])
+def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> ctypes.CDLL:
+    """What kernels call: gradgen's own in place of some of the C library's, with instructions that each machine has."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("library")
-    lines = ["#include <math.h>", "#include <tgmath.h>"]
+    lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
+    lines += ["#define FN static inline", _runtime._MATH]
     for name in NAMES:
         for real, dtype in (("float", "float32"), ("double", "float64")):
             more = f"const {real} *y, " if name in OF_TWO else ""
@@ -134,7 +168,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
             )
     source, target = folder / "f.c", folder / "f.so"
     source.write_text("\n".join(lines) + "\n")
-    subprocess.run([compiler, "-O2", "-shared", "-fPIC", source, "-o", target, "-lm"], check=True)
+    flags = [flag for flag in _runtime._C_FLAGS if not flag.startswith("-fno-builtin")]
+    subprocess.run([compiler, *flags, *request.param, source, "-o", target, "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 
@@ -236,3 +271,32 @@ def test_of_the_c_library(name: str, dtype: str, library: ctypes.CDLL) -> None:
 def test_of_torch(name: str, dtype: str) -> None:
     error, at = worst(name, dtype, of_torch(name))
     assert error <= allowed(name, ALLOWED_OF_TORCH), at
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh"])
+def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
+    """Where the C library's branch: infinities, zeros with their signs, poles, what overflows, what is subnormal."""
+    largest, tiny = np.finfo(dtype).max, np.finfo(dtype).tiny
+    sizes = [
+        0.0,
+        tiny,
+        tiny / 8,
+        tiny * 2.0 ** -(np.finfo(dtype).nmant),
+        1.0,
+        2.0,
+        88.8,
+        104.0,
+        709.9,
+        746.0,
+        largest,
+        np.inf,
+    ]
+    x = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.astype(np.longdouble)).astype(dtype)
+    got = of_c(name, dtype, library)(x)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[exact == 0]))
+    np.testing.assert_array_almost_equal_nulp(got[np.isfinite(exact)], exact[np.isfinite(exact)], 2)
+    np.testing.assert_array_equal(got[np.isinf(exact)], exact[np.isinf(exact)])

@@ -41,6 +41,8 @@ C_NAMES = {"erfinv": "erf_inverse", "gamma": "gamma_fn", "cbrt": "cube_root"}
 
 PRELUDE = """\
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <tgmath.h>
 typedef {type} real;
 #define real(x) ((real) (x))
@@ -464,7 +466,8 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
         )
         built[dtype] = ctypes.CDLL(str(library))
     source, library = folder / "vector.c", folder / "vector.so"
-    source.write_text(c_source("float", PRELUDE + _runtime._VECTOR_FUNCTIONS.replace("{", "{{").replace("}", "}}")))
+    texts = "\n".join([_runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
+    source.write_text(c_source("float", PRELUDE + texts))
     flags = [*_runtime._C_FLAGS, _runtime._NATIVE]
     subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)
     built["vector"] = ctypes.CDLL(str(library))

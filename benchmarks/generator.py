@@ -1,0 +1,49 @@
+"""How long the generator takes, as a user meets it: whole commands, each in a process of its own."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+_FORMULAS = Path(__file__).parents[1] / "formulas"
+_RUNS = 3
+
+
+def show(console: Console) -> None:
+    """Measure and print."""
+    gallery = str(_FORMULAS)
+    rows = (
+        ("one operation, swish", ["build", f"{gallery}/swish.py"], True),
+        ("the gallery", ["build", gallery], True),
+        ("the gallery, nothing to do", ["build", gallery], False),
+        ("check that the gallery is fresh", ["check", gallery], False),
+    )
+    shown = Table("command", "median", "of", title="The generator, seconds", title_justify="left")
+    for what, arguments, is_fresh in rows:
+        samples = _samples(arguments, is_fresh)
+        shown.add_row(what, f"{statistics.median(samples):.2f}", ", ".join(f"{sample:.2f}" for sample in samples))
+    console.print(shown)
+
+
+def _samples(arguments: list[str], is_fresh: bool) -> list[float]:
+    """Seconds of a command, into an empty folder each time or into one that it has filled before."""
+    samples = []
+    with tempfile.TemporaryDirectory() as folder:
+        if not is_fresh:
+            _seconds(["build", *arguments[1:], "-o", folder])
+        for k in range(_RUNS):
+            samples.append(_seconds([*arguments, "-o", f"{folder}/{k}" if is_fresh else folder]))
+    return samples
+
+
+def _seconds(arguments: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "gradgen", *arguments], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
