@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 
 from gradgen import build
 
@@ -79,8 +79,9 @@ class Case:
         return (forward + back * backward) * dtype.itemsize
 
 
-def _steps(x: Tensor) -> Tensor:
-    return x + (torch.sign(x) - x).detach()
+def _binarize(x: Tensor) -> Tensor:
+    within = x.clamp(-1, 1)
+    return within + (torch.sign(x) - within).detach()
 
 
 def _huber(x: Tensor, y: Tensor) -> Tensor:
@@ -109,43 +110,49 @@ def _gelu_tanh(x: Tensor) -> Tensor:
 
 
 CASES = (
-    Case("binarize", "binarize", _steps),
-    Case("elu", "elu", lambda x: torch.where(x > 0, x, torch.expm1(x)), F.elu),
+    Case("binarize", "binarize", _binarize),
+    Case("elu", "elu", lambda x: torch.where(x > 0, x, torch.expm1(x)), functional.elu),
     Case("exp", "exp", torch.exp, torch.exp, jiterator="exp(x)"),
-    Case("gelu", "gelu", _gelu, F.gelu, jiterator="x * T(0.5) * erfc(-x * T(0.7071067811865476))"),
-    Case("gelu", "gelu_tanh", _gelu_tanh, partial(F.gelu, approximate="tanh")),
-    Case("leaky_relu", "leaky_relu", lambda x: torch.where(x > 0, x, 0.01 * x), F.leaky_relu),
-    Case("losses", "huber", _huber, partial(F.huber_loss, reduction="none"), _alike(2), 1),
-    Case("losses", "log_sigmoid", lambda x: -F.softplus(-x), F.logsigmoid),
+    Case("gelu", "gelu", _gelu, functional.gelu, jiterator="x * T(0.5) * erfc(-x * T(0.7071067811865476))"),
+    Case("gelu", "gelu_tanh", _gelu_tanh, partial(functional.gelu, approximate="tanh")),
+    Case("leaky_relu", "leaky_relu", lambda x: torch.where(x > 0, x, 0.01 * x), functional.leaky_relu),
+    Case("losses", "huber", _huber, partial(functional.huber_loss, reduction="none"), _alike(2), 1),
+    Case("losses", "log_sigmoid", lambda x: -functional.softplus(-x), functional.logsigmoid),
     Case(
         "losses",
         "bce_with_logits",
         _bce,
-        partial(F.binary_cross_entropy_with_logits, reduction="none"),
+        partial(functional.binary_cross_entropy_with_logits, reduction="none"),
         _alike(2),
     ),
     Case("losses", "tanh_exp", torch.tanh, torch.tanh, jiterator="tanh(x)"),
-    Case("mish", "mish", lambda x: x * torch.tanh(F.softplus(x)), F.mish, jiterator="x * tanh(log1p(exp(x)))"),
+    Case(
+        "mish",
+        "mish",
+        lambda x: x * torch.tanh(functional.softplus(x)),
+        functional.mish,
+        jiterator="x * tanh(log1p(exp(x)))",
+    ),
     Case("neuron", "neuron", lambda a, b, c, d, e: torch.sigmoid(a * b + c * d + e), None, _alike(5)),
     Case("polar", "polar_to_cartesian", _polar, None, _alike(2)),
-    Case("relu", "relu", lambda x: x.clamp(min=0), F.relu),
+    Case("relu", "relu", lambda x: x.clamp(min=0), functional.relu),
     Case("sigmoid", "sigmoid", lambda x: 1 / (1 + torch.exp(-x)), torch.sigmoid, jiterator="T(1) / (T(1) + exp(-x))"),
-    Case("softplus", "softplus", lambda x: torch.log1p(torch.exp(x)), F.softplus),
+    Case("softplus", "softplus", lambda x: torch.log1p(torch.exp(x)), functional.softplus),
     Case("square", "square", lambda x: x * x, torch.square),
     Case("staged", "staged", _staged, None, _alike(2)),
     Case("staged", "sum_product", lambda x, y, z: (x + y) * z, None, _alike(3)),
     Case("staged", "max_gate", torch.maximum, torch.maximum, _alike(2)),
-    Case("swish", "swish", lambda x: x * torch.sigmoid(x), F.silu, jiterator="x / (T(1) + exp(-x))"),
+    Case("swish", "swish", lambda x: x * torch.sigmoid(x), functional.silu, jiterator="x / (T(1) + exp(-x))"),
     Case(
         "glu",
         "swiglu",
-        lambda gate, value: F.silu(gate) * value,
+        lambda gate, value: functional.silu(gate) * value,
         None,
         _alike(2),
         liger="liger_kernel.ops.swiglu:LigerSiLUMulFunction",
     ),
-    Case("glu", "geglu", lambda gate, value: F.gelu(gate) * value, None, _alike(2)),
-    Case("channels", "bias_gelu", lambda x, bias: F.gelu(x + bias), None, _by_channel),
+    Case("glu", "geglu", lambda gate, value: functional.gelu(gate) * value, None, _alike(2)),
+    Case("channels", "bias_gelu", lambda x, bias: functional.gelu(x + bias), None, _by_channel),
     Case("channels", "channel_swish", lambda x, beta: x * torch.sigmoid(beta * x), None, _by_channel),
 )
 

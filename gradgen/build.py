@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from gradgen import stamp
@@ -366,17 +367,22 @@ def _one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+def _generator() -> ModuleType:
+    """The rest of the generator, which loads SymPy and Jinja2; gmpy2 swallows an interrupt while it is loaded."""
+    with _interrupts_held():
+        from gradgen import generate
+    return generate
+
+
 def _count(target: Target) -> int:
     """How many sections a target has."""
-    from gradgen import generate  # loads SymPy and Jinja2
-
+    generate = _generator()
     return generate.count(target.spec) if target.spec else 0
 
 
 def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
     """The whole text of a target, from what the ops of its spec bring."""
-    from gradgen import generate
-
+    generate = _generator()
     if target.spec is None:
         return target.source.stamp(generate.shared(templates)[target.path.name])
     if stamp.digest(_read_bytes(target.spec)) != target.source.spec:  # its ops may be of two versions
@@ -386,8 +392,7 @@ def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
 
 def _sections(target: Target, templates: Path, number: _Timed[int] | Failed, submit: _Submit) -> _Sections | Failed:
     """What waits for the section of each op of a target."""
-    from gradgen import generate
-
+    generate = _generator()
     if isinstance(number, Failed):
         return number
     return [submit(_attempt, target, generate.section, target.spec, templates, k) for k in range(number.value)]
@@ -415,7 +420,9 @@ def _workers(count: int) -> Iterator[_Submit]:
 
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    from multiprocessing import get_context, resource_tracker
+
+    resource_tracker.ensure_running()  # else it is started with the first process, and lets interrupts through
 
     # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
     is_deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a job in the background
@@ -423,7 +430,7 @@ def _workers(count: int) -> Iterator[_Submit]:
     with ProcessPoolExecutor(count, get_context("spawn"), initializer=start) as pool:
 
         def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
-            with _interrupts_ignored():  # it may start a process
+            with _interrupts_held():  # it may start a process
                 return pool.submit(function, *args).result
 
         try:
@@ -436,18 +443,23 @@ def _workers(count: int) -> Iterator[_Submit]:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that Ctrl-C does not hit before they know what to do about it: they inherit being deaf."""
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _interrupts_held() -> Iterator[None]:
+    """Start processes that Ctrl-C does not hit before they know what to do about it: with them, as here, it waits."""
+    if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
+        yield
+        return
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def _die_of_interrupt() -> None:
     """Let Ctrl-C end a working process at once and without a traceback; the parent says what is to say."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def _processors() -> int:

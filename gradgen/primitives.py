@@ -312,6 +312,9 @@ def _exprel_exact(order: int) -> Callable[..., Any]:
     def exact(k: Any, x: Any) -> Any:
         if k == 0 or x == 0:
             return x ** (order + 1) / (order + 1)
+        if mpmath.isinf(k * x):
+            grown = mpmath.inf * (mpmath.sign(k), 1, mpmath.sign(x))[order]
+            return grown if k * x > 0 else -((-1) ** order) * mpmath.factorial(order) / k ** (order + 1)
         with _digits_for_what_cancels(k * x):
             z = k * x
             y = (mpmath.expm1(z) if abs(z) < 1 else _exp(z) - 1) / k

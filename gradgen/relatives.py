@@ -16,7 +16,7 @@ C["exprel"] = """\
 /* (exp(k x) - 1) / k, in two factors where the exponential overflows before the quotient does. */
 FN real exprel(real k, real x) {
     const real z = k * x, h = exp(z / 2);
-    return fabs(z) < real(1e-30) ? x : z > 80 ? h / k * h : expm1(z) / k;
+    return fabs(z) < real(1e-30) ? x : isinf(h) ? copysign(h, k) : z > 80 ? h / k * h : expm1(z) / k;
 }
 """
 TORCH["exprel"] = '''\
@@ -24,7 +24,8 @@ def exprel(k: Tensor, x: Tensor) -> Tensor:
     """(exp(k x) - 1) / k, in two factors where the exponential overflows before the quotient does."""
     z = k * x
     h = torch.exp(z / 2)
-    return torch.where(z.abs() < 1e-30, x, torch.where(z > 80, h / k * h, torch.expm1(z) / k))
+    y = torch.where(z > 80, torch.where(h.isinf(), torch.copysign(h, k), h / k * h), torch.expm1(z) / k)
+    return torch.where(z.abs() < 1e-30, x, y)
 '''
 
 C["dexprel"] = """\
@@ -33,7 +34,7 @@ C["dexprel"] = """\
 FN real dexprel(real k, real x) {
     const double c = k, z = c * x, w = fabs(z), h = exp(z / 2);
     double s = 1;
-    if (w > 80) return real(z > 0 ? (z - 1) * h / k * h / k : 1.0 / k / k);
+    if (w > 80) return real(z > 0 ? (isinf(h) ? h : (z - 1) * h / k * h / k) : 1.0 / k / k);
     if (w > 3) return real(((z - 1) * exp(z) + 1) / k / k);
     for (int n = 26; n > 0; n--) s = 1 + s * w * (z < 0 ? 1.0 / (n + 2) : (n + 1) / (n * (n + 2.0)));
     return real((z < 0 ? exp(z) : 1) * s / 2 * x * x);
@@ -50,7 +51,7 @@ def dexprel(k: Tensor, x: Tensor) -> Tensor:
         above = 1 + above * w * ((n + 1) / (n * (n + 2)))
         below = 1 + below * w * (1 / (n + 2))
     near = torch.where(z < 0, torch.exp(z) * below, above) / 2 * x * x
-    tail = torch.where(z > 0, (z - 1) * h / c * h / c, 1 / c / c)
+    tail = torch.where(z > 0, torch.where(h.isinf(), h, (z - 1) * h / c * h / c), 1 / c / c)
     return torch.where(w > 80, tail, torch.where(w > 3, ((z - 1) * torch.exp(z) + 1) / c / c, near)).to(x.dtype)
 '''
 
@@ -60,6 +61,7 @@ C["d2exprel"] = """\
 FN real d2exprel(real k, real x) {
     const double c = k, z = c * x, w = fabs(z), h = exp(z / 2);
     double s = 1;
+    if (isinf(h)) return copysign(real(h), x);
     if (w > 80) return real(z > 0 ? (1 - 2 / z + 2 / z / z) * x * h / k * h * x : -2.0 / k / k / k);
     if (w > 3) return real((((z - 2) * z + 2) * exp(z) - 2) / k / k / k);
     for (int n = 26; n > 0; n--) s = 1 + s * w * (z < 0 ? 1.0 / (n + 3) : (n + 2) / (n * (n + 3.0)));
@@ -78,7 +80,8 @@ def d2exprel(k: Tensor, x: Tensor) -> Tensor:
         below = 1 + below * w * (1 / (n + 3))
     near = torch.where(z < 0, torch.exp(z) * below, above) / 3 * x * x * x
     far = (((z - 2) * z + 2) * torch.exp(z) - 2) / c / c / c
-    tail = torch.where(z > 0, (1 - 2 / z + 2 / z / z) * x * h / c * h * x, -2 / c / c / c)
+    grown = torch.where(h.isinf(), torch.copysign(h, x), (1 - 2 / z + 2 / z / z) * x * h / c * h * x)
+    tail = torch.where(z > 0, grown, -2 / c / c / c)
     return torch.where(w > 80, tail, torch.where(w > 3, far, near)).to(x.dtype)
 '''
 

@@ -69,20 +69,12 @@ def _turns(a: Expr, b: Expr) -> bool:
     return bool(a.is_negative and b.is_number)
 
 
-def _at_most(a: Expr, b: Expr) -> bool:
-    return bool(a <= b)
-
-
 def _above(a: Expr, b: Expr) -> bool:
     return bool(a > b)
 
 
 def _below(a: Expr, b: Expr) -> bool:
     return bool(a < b)
-
-
-def _at_least(a: Expr, b: Expr) -> bool:
-    return bool(a >= b)
 
 
 _ROUNDED = "the sum, or the product, is rounded, to the bound maybe"
@@ -180,10 +172,10 @@ RULES: tuple[Rule, ...] = (
         for relation, opposite in (("gt", "lt"), ("ge", "le"), ("lt", "gt"), ("le", "ge"))
         for after, condition in ((relation, _scales), (opposite, _turns))
     ),
-    Rule("gt(maximum(u, a), b)", "gt(u, b)", _ROUNDED, _at_most),
+    Rule("gt(maximum(u, a), b)", "gt(u, b)", _ROUNDED, _below),
     Rule("gt(minimum(u, a), b)", "gt(u, b)", _ROUNDED, _above),
     Rule("lt(maximum(u, a), b)", "lt(u, b)", _ROUNDED, _below),
-    Rule("lt(minimum(u, a), b)", "lt(u, b)", _ROUNDED, _at_least),
+    Rule("lt(minimum(u, a), b)", "lt(u, b)", _ROUNDED, _above),
     # Inverse functions, written out
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
     Rule("log(u + sqrt(-(1 - u)*(1 + u)))", "acosh(u)", "the square overflows before the logarithm does"),
@@ -215,6 +207,9 @@ RULES: tuple[Rule, ...] = (
         "the square overflows before the norm does",
         lambda a, b: _positive(a) and _positive(b),
     ),
+    # Quotients that are 0/0, tried
+    Rule("expm1(u)/u", "exprel(u, 1)", "0/0 at u = 0, and in the derivatives the exponential overflows", tried=True),
+    Rule("log1p(u)/u", "logrel(u, 1)", _REMOVABLE, tried=True),
     # Differences, tried
     *(
         Rule(pattern, replacement, "a root of a quadratic equation that nears 0", tried=True, whole=True)

@@ -150,6 +150,9 @@ EXAMPLES = {
         "sqrt(1 - (x/sqrt(x**2 + y**2))**2)", x=1.0, y=1e-10
     ),
     "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
+    # Quotients that are 0/0, tried
+    "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),
+    "log1p(u)/u": Example("log(1 + x)/x", x=0.0),
     # Differences, tried
     "v - sqrt(u)": Example("x + y + k - sqrt((x + y + k)**2 - 4*x*y)", x=1e-18, y=1.0, k=0.01),
     "v + sqrt(u)": Example("x + y + k + sqrt((x + y + k)**2 - 4*x*y)", x=-1e-18, y=-1.0, k=0.01),

@@ -554,7 +554,9 @@ def test_threads_share_the_work(rt: ModuleType, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_number_of_threads(rt: ModuleType) -> None:
-    kernel = identity(rt, name="who", code="const real y = real((uintptr_t)pthread_self() >> 8);")
+    """Each part is begun with a pause, in which the other threads find the other parts."""
+    pause = "if (gg_i == 0) nanosleep(&(struct timespec){0, 50000000}, NULL);"
+    kernel = identity(rt, name="who", code=f"{pause}\nconst real y = real((uintptr_t)pthread_self() >> 8);")
     threads = torch.get_num_threads()
     try:
         for allowed, size, expected in (
@@ -1596,3 +1598,24 @@ def _seconds(call: Callable[[], Any], count: int = 200) -> float:
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
+
+
+def test_threads_are_those_of_torch_but_not_after_a_fork(rt: ModuleType) -> None:
+    """Those of a parent are not there in its child, where waiting for them would never end."""
+    kernel = identity(rt, name="pooled", code="const real y = x + real(3);")
+    x = torch.zeros(1 << 20)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert kernel((x,))[0].unique().tolist() == [3]
+        assert rt._torch_threads() is not None or not list(Path(torch.__file__).parent.glob("lib/libgomp*"))
+
+        def work() -> None:
+            assert rt._torch_threads() is None
+            found = kernel((x,)), identity(rt, name="late", code="const real y = x + real(4);")((x,))
+            torch.set_num_threads(1)  # torch itself would wait for ever
+            assert [y.unique().tolist() for (y,) in found] == [[3], [4]]
+
+        assert exit_code(fork(work)) == 0
+    finally:
+        torch.set_num_threads(threads)
