@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, functions, half_turns, relatives, scaled, special
+from gradgen import erfcx, error_free, functions, half_turns, langevin, relatives, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -341,12 +341,28 @@ def _logrel_exact(order: int) -> Callable[..., Any]:
     return exact
 
 
+def _langevin_exact(order: int) -> Callable[[Any], Any]:
+    """The derivatives of coth(x) - 1/x."""
+
+    def exact(x: Any) -> Any:
+        if x == 0:
+            return mpmath.mpf(order == 1) / 3
+        if mpmath.isinf(x):
+            return mpmath.sign(x) if order == 0 else mpmath.mpf(0)
+        with mpmath.workprec(mpmath.mp.prec + 10 - 6 * min(mpmath.mag(x), 0)):  # coth(x) loses as many again
+            e = _exp(-2 * abs(x))
+            coth, csch2 = mpmath.sign(x) * (1 + e) / (1 - e), 4 * e / (1 - e) ** 2
+            return (coth - 1 / x, 1 / x**2 - csch2, 2 * (coth * csch2 - 1 / x**3))[order]
+
+    return exact
+
+
 def _digits_for_what_cancels(x: Any) -> Any:
     """A context with as many more bits as a difference of terms of order x and x**3 loses."""
     return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
 
 
-_MODULES = (special, error_free, scaled, erfcx, half_turns, relatives)
+_MODULES = (special, error_free, scaled, erfcx, half_turns, relatives, langevin)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -536,6 +552,11 @@ _ROWS = [
     _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=1.5),
     _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded", ulps=2),
     # Hyperbolic functions
+    _row(
+        "langevin", lambda y, x: (_f("dlangevin", x),), exact=_langevin_exact(0), growth="bounded, keeps zero", ulps=2.5
+    ),
+    _row("dlangevin", lambda y, x: (_f("d2langevin", x),), exact=_langevin_exact(1), growth="bounded", ulps=2),
+    _row("d2langevin", None, exact=_langevin_exact(2), growth="bounded", ulps=4),
     _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero", ulps=3),
     _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes", ulps=2),
     _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero", ulps=2.5),

@@ -264,7 +264,7 @@ def _whole_matches(pattern: Node, view: _View, whole: bool) -> Iterator[tuple[Bi
     if pattern.op == "add":
         yield from _rest_matches(pattern, view) if whole else _sum_matches(pattern, view)
     elif pattern.op in ("mul", "pow") and not _is_root(pattern):
-        yield from _product_matches(pattern, view)
+        yield from _rest_of_product_matches(pattern, view) if whole else _product_matches(pattern, view)
     else:
         for binding in _match(pattern, view.node, {}):
             yield binding, lambda new: new
@@ -402,6 +402,17 @@ def _product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Fini
         for i, (_, exponent) in zip(used, wanted, strict=True):
             left[i] = (left[i][0], left[i][1] - often * exponent)
         yield binding, lambda new, often=often, left=left: _product(number, [(new, often), *left])  # type: ignore[misc]
+
+
+def _rest_of_product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
+    """Matches of something times a wild name, which takes all the other factors; not where there are none."""
+    number, found = view.factors
+    (wild, _), wanted = sorted(factors(pattern)[1], key=lambda factor: not _is_wild((sympy.S.One, factor[0])))
+    for bound, (i,) in _match_factors([wanted], found, {}, ()):
+        rest = [*found[:i], (found[i][0], found[i][1] - wanted[1]), *found[i + 1 :]]
+        other = _product(number, rest)
+        for binding in _bind(str(wild.value), other, bound) if other.number is None else ():
+            yield binding, lambda new: new
 
 
 def _match_factors(

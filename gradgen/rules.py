@@ -21,7 +21,8 @@ class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
     One that is `tried` is better in some formulas and worse in others: `choose` measures whether. What `varies` names
-    must not be made of hyper-parameters alone. The name of one that takes the `whole` sum stands for all other terms.
+    must not be made of hyper-parameters alone. The name of one that takes the `whole` sum, or product, stands for all
+    other terms, or factors.
     """
 
     pattern: str
@@ -81,6 +82,7 @@ _ROUNDED = "the sum, or the product, is rounded, to the bound maybe"
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _SQUARES = "the squares overflow or vanish before the norm does"
+_POLES = "poles that cancel: infinity minus infinity at u = 0"
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _PARAMETER = "0/0 where u, a parameter perhaps, is 0"
 _POWER = "0/0 where v, a parameter perhaps, is 0"
@@ -210,6 +212,8 @@ RULES: tuple[Rule, ...] = (
     # Quotients that are 0/0, tried
     Rule("expm1(u)/u", "exprel(u, 1)", "0/0 at u = 0, and in the derivatives the exponential overflows", tried=True),
     Rule("log1p(u)/u", "logrel(u, 1)", _REMOVABLE, tried=True),
+    Rule("1/tanh(u)", "langevin(u) + 1/u", _POLES, tried=True),
+    Rule("v/tanh(u)", "v*langevin(u) + v/u", _POLES, tried=True, whole=True),
     # Differences, tried
     *(
         Rule(pattern, replacement, "a root of a quadratic equation that nears 0", tried=True, whole=True)

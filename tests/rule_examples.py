@@ -153,6 +153,8 @@ EXAMPLES = {
     # Quotients that are 0/0, tried
     "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),
     "log1p(u)/u": Example("log(1 + x)/x", x=0.0),
+    "1/tanh(u)": Example("1/tanh(x) - 1/x", x=1e-5),
+    "v/tanh(u)": Example("(2*k + 1)/(2*k)/tanh((2*k + 1)/(2*k)*x) - 1/(2*k)/tanh(x/(2*k))", x=1e-5, k=1.5),
     # Differences, tried
     "v - sqrt(u)": Example("x + y + k - sqrt((x + y + k)**2 - 4*x*y)", x=1e-18, y=1.0, k=0.01),
     "v + sqrt(u)": Example("x + y + k + sqrt((x + y + k)**2 - 4*x*y)", x=-1e-18, y=-1.0, k=0.01),

@@ -16,7 +16,7 @@ import torch
 from mpmath import mpf
 
 from generated import _runtime
-from gradgen import erfcx, error_free, half_turns, relatives, scaled, special
+from gradgen import erfcx, error_free, half_turns, langevin, relatives, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
@@ -125,7 +125,7 @@ def allowed(name: str, others: Mapping[str, float]) -> float:
 
 # Which functions there are
 
-MODULES = (special, error_free, scaled, erfcx, half_turns, relatives)
+MODULES = (special, error_free, scaled, erfcx, half_turns, relatives, langevin)
 MARKS = {"compensated"}  # which no kernel has
 
 

@@ -21,10 +21,10 @@ import torch
 from mpmath import inf, mpf, nan
 
 from generated import _runtime
-from gradgen import erfcx, error_free, half_turns, relatives, special
+from gradgen import erfcx, error_free, half_turns, langevin, relatives, special
 from gradgen.primitives import PRIMITIVES
 
-_MODULES = (special, erfcx, half_turns, relatives)
+_MODULES = (special, erfcx, half_turns, relatives, langevin)
 C_TEXTS, TORCH, NEEDS = (
     functools.reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -123,6 +123,24 @@ def _csch(x: Any) -> Exact:
     if x == 0:
         return inf, 0
     return mpmath.csch(x), abs(x * mpmath.csch(x) / _tanh(x))
+
+
+def _langevin(order: int) -> Callable[[Any], Any]:
+    """The derivatives of coth(x) - 1/x."""
+
+    def value(x: Any) -> Any:
+        if abs(x) > 1e6:
+            return (mpmath.sign(x) - 1 / x, x**-2, -2 * x**-3, 6 * x**-4)[order]
+        if abs(x) < 1e-3:  # A&S 4.5.67
+            terms = (
+                (2 * k - 1, mpmath.bernoulli(2 * k) * mpf(2) ** (2 * k) / mpmath.factorial(2 * k)) for k in range(1, 15)
+            )
+            return sum(c * mpmath.ff(p, order) * x ** (p - order) for p, c in terms if p >= order)
+        coth, csch2 = mpmath.coth(x), mpmath.csch(x) ** 2
+        third = -2 * csch2 * (csch2 + 2 * coth**2) + 6 / x**4
+        return (coth - 1 / x, 1 / x**2 - csch2, 2 * (coth * csch2 - 1 / x**3), third)[order]
+
+    return value
 
 
 def _sinc(order: int) -> Callable[[Any], Any]:
@@ -314,6 +332,10 @@ CASES: dict[str, Case] = {
     **{
         f"{prefix}{name}": Case(_relative(n, of), spans, arity=2, thin=5)
         for name, of, spans in (("exprel", _exprel, ((-5, 5), (-100, 100))), ("logrel", _logrel, ((-1, 5), (0, 100))))
+        for n, prefix in enumerate(("", "d", "d2"))
+    },
+    **{
+        f"{prefix}langevin": Case(_of(_langevin(n), _langevin(n + 1)), ((-4, 4), (-100, 100)), (2,))
         for n, prefix in enumerate(("", "d", "d2"))
     },
     "sinc": Case(_of(_sinc(0), _sinc(1)), ((-4, 4), (-100, 100)), _TURNS),
@@ -536,6 +558,9 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
     "sinh": (-0.0, 0.0, -math.inf, math.inf),
     "cosh": (1.0, 1.0, math.inf, math.inf),
     "cbrt": (-0.0, 0.0, -math.inf, math.inf),
+    "langevin": (0.0, 0.0, -1.0, 1.0),
+    "dlangevin": (1 / 3, 1 / 3, 0.0, 0.0),
+    "d2langevin": (0.0, 0.0, 0.0, 0.0),
     "sinc": (1.0, 1.0, 0.0, 0.0),
     "dsinc": (0.0, -0.0, 0.0, 0.0),
     "d2sinc": (-1 / 3, -1 / 3, 0.0, 0.0),
