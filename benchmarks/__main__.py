@@ -37,6 +37,7 @@ def _options(command: click.Command) -> click.Command:
         click.option("--seconds", default=0.2, show_default=True, help="To sample one figure."),
         click.option("--budget", type=float, help="Seconds after which nothing new is begun."),
         click.option("--out", type=click.Path(path_type=Path), help="Where to write, without suffix."),
+        click.option("--record", is_flag=True, help="Put a summary into docs/performance.md, too."),
     ):
         command = option(command)
     return command
@@ -74,6 +75,7 @@ def _run(
     seconds: float,
     budget: float | None,
     out: Path | None,
+    record: bool,
 ) -> None:
     names = ops.split(",") if ops else [case.name for case in CASES]
     if unknown := set(names) - {case.name for case in CASES}:
@@ -98,7 +100,10 @@ def _run(
         results.cold = bench.cold
     report.show(results, console)
     slug = (results.machine.get("gpu") or results.machine["processor"]).lower().replace(" ", "-")
-    results.save(out or report.RESULTS / f"{device}-{slug}")
+    stem = out or report.RESULTS / f"{device}-{slug}"
+    results.save(stem)
+    if record:
+        report.record(results, stem)
 
 
 def _measure(bench: Bench, case: Case, dtype: torch.dtype, powers: Sequence[int], results: report.Results) -> None:

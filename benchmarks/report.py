@@ -126,6 +126,53 @@ def _plain_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
     return shown
 
 
+def markdown(results: Results, plotted: str) -> str:
+    """The summary that stands in the document: how many times as long as gradgen the others take.
+
+    Args:
+        results: what was found.
+        plotted: where the plot lies, from the document.
+    """
+    groups = grouped(results.rows)
+    peers = [peer for peer in dict.fromkeys(row.peer for row in results.rows) if peer != GRADGEN]
+    about = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    lines = [f"### On {results.machine.get('gpu') or results.machine['processor']}", "", about + ".", ""]
+    lines += ["The time of others in units of gradgen's, the median of the operations (the least, the most):", ""]
+    lines += _row(["direction", "type", "elements", *peers]) + _row(["---"] * (3 + len(peers)))
+    for key in dict.fromkeys((direction, dtype, n) for _, dtype, n, direction in groups):
+        found = [group for (_, dtype, n, direction), group in groups.items() if (direction, dtype, n) == key]
+        lines += _row([key[0], key[1], _power(key[2]), *(_spread(found, peer) for peer in peers)])
+    for title, rows in (
+        ("Saved for backward, bytes an element of the result, in float32:", results.saved),
+        ("Seconds of torch.compile's first call:", {op: {"first call": s} for op, s in results.cold.items()}),
+    ):
+        if rows:
+            columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+            lines += ["", title, "", *_row(["op", *columns]), *_row(["---"] * (1 + len(columns)))]
+            for op, row in rows.items():
+                lines += _row([op, *(f"{row[name]:.3g}" if name in row else "" for name in columns)])
+    return "\n".join([*lines, "", f"![throughput by size]({plotted})"])
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(cells)} |"]
+
+
+def _spread(groups: Sequence[Mapping[str, Row]], peer: str) -> str:
+    found = sorted(value for group in groups if (value := ratio(group, peer)) is not None)
+    return f"{found[len(found) // 2]:.2f} ({found[0]:.2f}, {found[-1]:.2f})" if found else ""
+
+
+def record(results: Results, stem: Path) -> None:
+    """Put the summary into docs/performance.md, in place of that of the same device."""
+    text = DOCUMENT.read_text()
+    begin, end = (f"<!-- {results.device}: {edge} -->" for edge in ("begin", "end"))
+    before, _, rest = text.partition(begin)
+    after = rest.partition(end)[2]
+    plotted = stem.with_suffix(".png").resolve().relative_to(DOCUMENT.parents[1])
+    DOCUMENT.write_text(f"{before}{begin}\n{markdown(results, f'../{plotted}')}\n{end}{after}")
+
+
 def plot(results: Results, file: Path) -> None:
     """Throughput by size, of the operations together, and each peer; the copy is the roof."""
     dtypes = list(dict.fromkeys(row.dtype for row in results.rows))
