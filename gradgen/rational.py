@@ -22,7 +22,7 @@ import sympy
 from sympy import Expr, Poly, Symbol
 
 from gradgen.graph import HALF, Graph, Node, inputs_of, known_sign, rebuilt, topological
-from gradgen.rewrite import terms
+from gradgen.rewrite import rewrite, terms
 
 _G = sympy.Dummy("g", positive=True)
 _MOST_NODES = 120  # of a formula that is looked at,
@@ -65,7 +65,7 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     for make in makers:
         plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
         if plain is not None and plain is not node:
-            yield plain, "as one fraction"
+            yield rewrite([plain])[0], "as one fraction"
         of = "an exponential" if make is _Exponential else "an input or its reciprocal"
         found = (
             (_by_terms(node, make), "each term as"),

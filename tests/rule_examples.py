@@ -47,6 +47,7 @@ EXAMPLES = {
     "exp(u) + exp(-u)": Example("(exp(x) - exp(-x))/(exp(x) + exp(-x))", x=800.0),
     "exp(u)/expm1(u)": Example("exp(x)/(exp(x) - 1)", x=800.0),
     "sigmoid(u) - sigmoid(-u)": Example("1/(1 + exp(-x)) - 1/(1 + exp(x))", x=1e-10),
+    "sigmoid(u) + sigmoid(-u)": Example("log(1/(1 + exp(-x)) + 1/(1 + exp(x)))", x=0.3),
     "log(cosh(u))": Example("log(cosh(x))", x=800.0),
     "log(sinh(u))": Example("log(sinh(x))", x=800.0),
     "log(2*sinh(u))": Example("log(exp(x) - exp(-x))", x=800.0),
