@@ -48,6 +48,7 @@ class Case:
         own: PyTorch's own operation, if it has one.
         shapes: from the number of elements of the result to the shapes of the inputs.
         fixed: how many of the last inputs get no gradient.
+        outputs: how many results there are, each of n elements.
         jiterator: the body of a forward function for torch's jiterator, of `x`.
         liger: the class of Liger-Kernel, by "module:name", whose `apply` computes the same.
     """
@@ -58,6 +59,7 @@ class Case:
     own: Function | None = None
     shapes: Inputs = _one
     fixed: int = 0
+    outputs: int = 1
     jiterator: str = ""
     liger: str = ""
 
@@ -73,9 +75,8 @@ class Case:
     def traffic(self, n: int, dtype: torch.dtype, backward: bool) -> int:
         """The bytes that must be moved: each input and result once, in each direction."""
         sizes = [torch.Size(shape).numel() for shape in self.shapes(n)]
-        outputs = 2 if self.name == "polar_to_cartesian" else 1
-        forward = sum(sizes) + outputs * n
-        back = outputs * n + sum(sizes) + sum(sizes[: len(sizes) - self.fixed])
+        forward = sum(sizes) + self.outputs * n
+        back = self.outputs * n + sum(sizes) + sum(sizes[: len(sizes) - self.fixed])
         return (forward + back * backward) * dtype.itemsize
 
 
@@ -134,7 +135,7 @@ CASES = (
         jiterator="x * tanh(log1p(exp(x)))",
     ),
     Case("neuron", "neuron", lambda a, b, c, d, e: torch.sigmoid(a * b + c * d + e), None, _alike(5)),
-    Case("polar", "polar_to_cartesian", _polar, None, _alike(2)),
+    Case("polar", "polar_to_cartesian", _polar, None, _alike(2), outputs=2),
     Case("relu", "relu", lambda x: x.clamp(min=0), functional.relu),
     Case("sigmoid", "sigmoid", lambda x: 1 / (1 + torch.exp(-x)), torch.sigmoid, jiterator="T(1) / (T(1) + exp(-x))"),
     Case("softplus", "softplus", lambda x: torch.log1p(torch.exp(x)), functional.softplus),

@@ -88,7 +88,7 @@ class Bench:
             for name, function in contestants.items():
                 if backward and name == JITERATOR:
                     continue
-                calls[name] = _training(function, inputs, n) if backward else _inference(function, inputs)
+                calls[name] = _training(function, inputs) if backward else _inference(function, inputs)
             calls[COPY] = _copy(traffic // 2, self.device, sets)
             timings = side_by_side(calls, self.device, self._seconds)
             for name, timing in timings.items():
@@ -137,7 +137,7 @@ class Bench:
                     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
                 begun = time.perf_counter()
                 inputs = case.inputs(1 << 14, dtype, self.device, True, 0)
-                _training(compiled, [inputs], 1 << 14)(0)
+                _training(compiled, [inputs])(0)
                 if first:
                     self.cold[case.name] = time.perf_counter() - begun
                     del os.environ["TORCHINDUCTOR_CACHE_DIR"]
@@ -158,7 +158,7 @@ def _inference(function: Function, inputs: Sequence[Sequence[Tensor]]) -> Call:
     return call
 
 
-def _training(function: Function, inputs: Sequence[Sequence[Tensor]], n: int) -> Call:
+def _training(function: Function, inputs: Sequence[Sequence[Tensor]]) -> Call:
     grads = [torch.ones_like(output) for output in _outputs(function(*inputs[0]))]
 
     def call(k: int) -> None:
@@ -171,7 +171,7 @@ def _training(function: Function, inputs: Sequence[Sequence[Tensor]], n: int) ->
 
 def _copy(size: int, device: str, sets: int) -> Call:
     """Copies so many bytes, reading and writing each once."""
-    sources = [torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(min(sets, _MOST_SETS))]
+    sources = [torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(sets)]
     target = torch.empty_like(sources[0])
 
     def call(k: int) -> None:
@@ -190,8 +190,7 @@ def _saved(function: Function, inputs: Sequence[Tensor]) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        outputs = _outputs(function(*inputs))
-        del outputs
+        function(*inputs)
     return sum(kept.values())
 
 

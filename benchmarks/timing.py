@@ -71,10 +71,7 @@ def _cpu_sample(call: Call, count: int, which: Iterator[int]) -> float:
 
 
 def _cuda_sample(call: Call, count: int, which: Iterator[int]) -> float:
-    """By events on the device; the work is queued behind a short wait, so that launching it takes no part.
-
-    For a large number of calls launching does take part, since the queue is finite: as it does in training.
-    """
+    """By events on the device; where a call takes longer to launch than to run, that is what is measured."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()

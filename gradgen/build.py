@@ -376,8 +376,7 @@ def _generator() -> ModuleType:
 
 def _count(target: Target) -> int:
     """How many sections a target has."""
-    generate = _generator()
-    return generate.count(target.spec) if target.spec else 0
+    return _generator().count(target.spec) if target.spec else 0
 
 
 def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
@@ -392,10 +391,10 @@ def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
 
 def _sections(target: Target, templates: Path, number: _Timed[int] | Failed, submit: _Submit) -> _Sections | Failed:
     """What waits for the section of each op of a target."""
-    generate = _generator()
     if isinstance(number, Failed):
         return number
-    return [submit(_attempt, target, generate.section, target.spec, templates, k) for k in range(number.value)]
+    section = _generator().section
+    return [submit(_attempt, target, section, target.spec, templates, k) for k in range(number.value)]
 
 
 def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
@@ -444,7 +443,7 @@ def _workers(count: int) -> Iterator[_Submit]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Start processes that Ctrl-C does not hit before they know what to do about it: with them, as here, it waits."""
+    """Within, Ctrl-C waits; so it does in processes that are started, until they know what to do about it."""
     if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
         yield
         return

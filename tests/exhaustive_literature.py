@@ -43,7 +43,8 @@ class _Inside(Space):
         super().__init__(names, torch.float32, 1)
         self._low, self._high = interval
         self._chunks: Sequence[int] = range(super().__len__())
-        self._chunks = [k for k in self._chunks if len(self[k][names[0]])]
+        if interval != (-math.inf, math.inf):  # else all of them are within
+            self._chunks = [k for k in self._chunks if len(self[k][names[0]])]
 
     def __len__(self) -> int:
         """How many chunks there are."""
