@@ -1,0 +1,168 @@
+"""The compiled dispatcher: what it serves, that it gives what the general way gives, and what it leaves to that."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from gallery import DTYPES, OPS, Op, as_tuple
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from generated.losses import huber
+from generated.swish import _SWISH, swish
+
+rt = gallery.runtime()
+
+BETA = (1.0,)
+
+
+@pytest.fixture(autouse=True)
+def _compiled() -> None:
+    for dtype in DTYPES:
+        swish(torch.zeros(1, dtype=dtype))
+
+
+def x(*shape: int, **options: Any) -> Tensor:
+    return torch.linspace(-3, 3, torch.Size(shape).numel(), **options).reshape(shape)
+
+
+@pytest.mark.parametrize("op", OPS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (5,), (3, 1, 700), (300, 300)], ids=str)
+def test_it_gives_what_the_general_way_gives(op: Op, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    inputs = op.sample(shape, dtype=dtype)
+    with rt.record_paths() as record:  # for which the dispatcher is left out
+        expected = as_tuple(op(*inputs))
+    assert record == [(op.name, "cpu")]
+    kernel, scalars = op.kernels["forward"], tuple(default for default, _ in op.hyper.values())
+    found = kernel.quick(tuple(inputs), scalars[: len(kernel.scalars)])
+    assert found is not None
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype is dtype
+        assert torch.equal(one, other)
+
+
+def test_it_serves_what_autograd_need_not_see() -> None:
+    asks = x(4).requires_grad_()
+    assert _SWISH.quick((asks,), BETA) is None
+    with torch.no_grad():
+        assert _SWISH.quick((asks,), BETA) is not None
+        assert _SWISH.quick((torch.nn.Parameter(asks),), BETA) is not None
+    with torch.inference_mode():
+        made_here = x(4)
+        result = _SWISH.quick((made_here,), BETA)
+        assert result is not None
+        assert result[0].is_inference()
+    assert _SWISH.quick((made_here,), BETA) is not None
+    assert swish(asks).grad_fn is not None
+
+
+class Sub(Tensor):
+    pass
+
+
+STRANGE = {
+    "a subclass": lambda: x(4).as_subclass(Sub),
+    "a negative view": lambda: torch._neg_view(x(4)),
+    "a tensor of zeros without memory": lambda: torch._efficientzerotensor(4),
+    "a functionalised tensor": lambda: torch._to_functional_tensor(x(4)),
+    "a meta tensor": lambda: x(4, device="meta"),
+    "a sparse tensor": lambda: x(4).to_sparse(),
+    "a quantised tensor": lambda: torch.quantize_per_tensor(x(4), 0.1, 0, torch.qint8),
+    "a transpose": lambda: x(2, 3).t(),
+    "a slice": lambda: x(8)[::2],
+    "an expanded tensor": lambda: x(1).expand(4),
+    "channels last": lambda: x(1, 2, 3, 4).to(memory_format=torch.channels_last),
+    "an integer tensor": lambda: torch.arange(4),
+    "a complex tensor": lambda: torch.zeros(4, dtype=torch.complex64),
+    "a list": lambda: [1.0, 2.0],
+    "a number": lambda: 1.0,
+    "nothing": lambda: None,
+}
+
+
+@pytest.mark.parametrize("make", STRANGE.values(), ids=STRANGE)
+@pytest.mark.filterwarnings("ignore")
+def test_it_leaves_what_is_not_plain_and_contiguous(make: Callable[[], Any]) -> None:
+    assert _SWISH.quick((make(),), BETA) is None
+    assert _SWISH.quick((x(4),), BETA) is not None
+
+
+@pytest.mark.parametrize(
+    ("tensors", "scalars"),
+    [((x(4),), (1,)), ((x(4),), (True,)), ((x(4),), ("1",)), ((x(4),), ()), ((x(4), x(4)), BETA), ((), BETA)],
+    ids=str,
+)
+def test_it_leaves_arguments_that_are_to_be_checked(tensors: Any, scalars: Any) -> None:
+    assert _SWISH.quick(tensors, scalars) is None
+
+
+def test_it_takes_tuples() -> None:
+    assert _SWISH.quick([x(4)], BETA) is None
+    assert _SWISH.quick((x(4),), [1.0]) is None
+    assert _SWISH([x(4)], [1.0])[0].shape == (4,)
+
+
+def test_several_inputs_have_one_shape_and_one_type() -> None:
+    kernel = next(op for op in OPS if op.name == "huber").kernels["forward"]
+    huber(x(2, 3), x(2, 3))
+    assert kernel.quick((x(2, 3), x(2, 3)), BETA) is not None
+    for other in (x(3), x(3, 2), x(2, 3, dtype=torch.float64), x(3, 2).t(), x(2, 3).requires_grad_()):
+        assert kernel.quick((x(2, 3), other), BETA) is None
+        assert kernel.quick((other, x(2, 3)), BETA) is None
+
+
+def test_whoever_watches_sees_the_operations() -> None:
+    seen = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        assert _SWISH.quick((x(4),), BETA) is None
+        seen.clear()
+        swish(x(4))
+    assert seen
+    with forward_ad.dual_level():
+        assert _SWISH.quick((x(4),), BETA) is None
+    with rt.force_path("torch"):
+        assert _SWISH.quick((x(4),), BETA) is None
+
+    def within(t: Tensor) -> Tensor:
+        assert _SWISH.quick((t,), BETA) is None
+        assert _SWISH.quick((x(4),), BETA) is None
+        return swish(t)
+
+    assert torch.func.vmap(within)(x(3, 4)).shape == (3, 4)
+    with torch.no_grad():  # a tensor that outlived its transform
+        leaked: list[Tensor] = []
+        torch.func.vmap(lambda t: leaked.append(t) or t)(x(3, 4))
+        assert _SWISH.quick((leaked[0],), BETA) is None
+
+
+def test_results_are_new_and_nothing_is_lost() -> None:
+    given = x(1000)
+    scalar = 1.0625
+    results = [_SWISH.quick((given,), (scalar,)) for _ in range(3)]
+    assert len({result[0].data_ptr() for result in results}) == 3
+    for _ in range(20):
+        _SWISH.quick((given,), (scalar,))
+    gc.collect()
+    counts = [sys.getrefcount(thing) for thing in (given, scalar, torch.float32, Tensor, given.shape)]
+    objects = len(gc.get_objects())
+    for _, leave in itertools.product(range(1000), (False, True)):
+        _SWISH.quick((given.t() if leave else given,), (scalar,))
+        _SWISH.quick((given[::2],), (scalar,))
+    gc.collect()
+    after = [sys.getrefcount(thing) for thing in (given, scalar, torch.float32, Tensor, given.shape)]
+    assert all(abs(new - old) < 10 for new, old in zip(after, counts, strict=True))
+    assert abs(len(gc.get_objects()) - objects) < 100
