@@ -401,17 +401,8 @@ class _OperationText:
 
     @property
     def returned_gradients(self) -> list[str]:
-        """What backward returns, for each parameter; the gradient of a broadcast input is summed to its shape."""
-        texts = []
-        for p in self.parameters:
-            if p.name not in self.differentiable:
-                texts.append("None")
-            elif self.broadcasts:
-                position = self.differentiable.index(p.name)
-                texts.append(f"rt.sum_to(grad_{p.name}, ctx.shapes[{position}])")
-            else:
-                texts.append(f"grad_{p.name}")
-        return texts
+        """What backward returns, for each parameter."""
+        return [f"grad_{p.name}" if p.name in self.differentiable else "None" for p in self.parameters]
 
     @property
     def forward_head(self) -> str:
@@ -424,9 +415,16 @@ class _OperationText:
         missing |= set(self.grads) if len(self.grads) > 1 else set()
         tensors = [f"{n}: Tensor" + (" | None" if n in missing else "") for n in self.backward_inputs]
         kinds = [f"{p.name}: {p.kind}" for p in self.scalars]
-        return "    " + call_text(
-            "def forward", [*tensors, *kinds, f"{self.local('wanted')}: Sequence[bool]"], " -> tuple[Tensor, ...]:", 4
-        )
+        kinds.append(f"{self.local('wanted')}: Sequence[bool]")
+        if self.broadcasts:
+            kinds.append(f"{self.local('shapes')}: Sequence[torch.Size] | None")
+        return "    " + call_text("def forward", [*tensors, *kinds], " -> tuple[Tensor, ...]:", 4)
+
+    @property
+    def backward_target(self) -> str:
+        """What the `setup_context` of the backward function unpacks its inputs into."""
+        names = [*self.backward_inputs, *[f"ctx.{p.name}" for p in self.scalars], "ctx.wanted"]
+        return target_text([*names, "_shapes"] if self.broadcasts else names)
 
     @property
     def inputs_target(self) -> str:
@@ -443,6 +441,7 @@ class _OperationText:
             tuple_text(self.backward_inputs),
             tuple_text(f"ctx.{p.name}" for p in self.scalars),
             self.local("wanted"),
+            *(["ctx.shapes"] if self.broadcasts else []),
         ]
         return call_text(f"{target_text(self.gradient_names)} = rt.apply", items, indent=8)
 
@@ -452,7 +451,8 @@ class _OperationText:
         scalars = tuple_text(p.name for p in self.backward.scalars)
         return call_text(
             f"{self.local('grads')} = _{self.constant}_BACKWARD",
-            [tuple_text(self.backward_inputs), scalars, self.local("wanted")],
+            [tuple_text(self.backward_inputs), scalars, self.local("wanted")]
+            + ([self.local("shapes")] if self.broadcasts else []),
             indent=8,
         )
 

@@ -144,8 +144,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, tuple[boo
     record: list[tuple[str, tuple[bool, ...], list[bool]]] = []
     original = rt.Kernel.__call__
 
-    def spy(kernel: Any, tensors: Any, scalars: Any = (), wanted: Any = None) -> Any:
-        results = original(kernel, tensors, scalars, wanted)
+    def spy(kernel: Any, tensors: Any, scalars: Any = (), wanted: Any = None, shapes: Any = None) -> Any:
+        results = original(kernel, tensors, scalars, wanted, shapes)
         asked = (True,) * len(kernel.results) if wanted is None else tuple(wanted)
         record.append((kernel.name, asked, [result is not None for result in results]))
         return results

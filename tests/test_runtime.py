@@ -417,7 +417,12 @@ def test_wanted_and_present(
     kernel = mixed(rt)
     allocated = []
     allocate = rt._allocate
-    monkeypatch.setattr(rt, "_allocate", lambda inputs, count: allocated.append(count) or allocate(inputs, count))
+
+    def spy(inputs: Any, shape: Any, shapes: Any) -> Any:
+        allocated.append(len(shapes))
+        return allocate(inputs, shape, shapes)
+
+    monkeypatch.setattr(rt, "_allocate", spy)
     values = {"x": filled(2, 3, dtype=dtype), "y": filled(3, dtype=dtype) + 1, "w": filled(2, 1, dtype=dtype) - 2}
     for present in itertools.product([True, False], repeat=3):
         tensors = [value if there else None for value, there in zip(values.values(), present, strict=True)]
@@ -1461,7 +1466,7 @@ def test_without_cupy(rt: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cupy_that_fails_is_tried_once(rt: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def launch(inputs: list[Tensor], outputs: list[Tensor], scalars: list[float]) -> None:
+    def launch(inputs: list[Tensor], outputs: list[Tensor], scalars: list[float], sums: tuple[bool, ...]) -> None:
         tried.append(inputs)
         raise RuntimeError("CUDA driver version is insufficient")
 
