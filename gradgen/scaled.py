@@ -1,85 +1,75 @@
 """Texts of products r * f(t) with a function f that vanishes exponentially; see `special` for the conventions.
 
 Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and
-where it is 0 an infinite r would make it NaN. So beyond a threshold f is computed 2**64 times too large, which costs a
-shift of the exponent by 64 log(2), and the product is scaled back; its rounding is the last one. The shift's own
-rounding is far below what rounding t does to the result there.
+where it is 0 an infinite r would make it NaN. So r is multiplied by an exponential in two factors, which neither overflow nor
+vanish: in C and CUDA those that our own exponential consists of, with torch those of an exponent in two parts.
 """
 
 from __future__ import annotations
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
-NEEDS: dict[str, tuple[str, ...]] = {"mul_erfc": ("sum_error", "product_error", "rest")}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "mul_sigmoid": ("mul_exp",),
+    "mul_logistic_density": ("mul_exp",),
+    "mul_sech": ("mul_exp",),
+    "mul_erfc": ("sum_error", "product_error", "rest"),
+}
 
 C["mul_exp"] = """\
-/* r * exp(t), 0 where exp(t) is. */
-FN real mul_exp(real r, real t) {
-    const bool deep = t < -64;
-    const real e = exp(deep ? t + real(44.3614195558365) : t);  /* 64 log(2) */
-    const real product = e == 0 ? e : r * e;
-    return deep ? product * real(5.421010862427522e-20) : product;  /* 2**-64 */
-}
+/* r * exp(t), 0 where exp(t) is by far. */
+FN real mul_exp(real r, real t) { return gg_mul_exp(r, t); }
 """
 TORCH["mul_exp"] = '''\
 def mul_exp(r: Tensor, t: Tensor) -> Tensor:
-    """r * exp(t), 0 where exp(t) is."""
-    deep = t < -64
-    e = torch.exp(torch.where(deep, t + 44.3614195558365, t))
-    product = torch.where(e == 0, e, r * e)
-    return torch.where(deep, product * 2.0**-64, product)
+    """r * exp(t), 0 where exp(t) is by far."""
+    least = -700.0 if t.dtype is torch.float64 else -80.0
+    product = r * torch.exp(torch.clamp(t, min=least)) * torch.exp(torch.clamp(t - least, max=0.0))
+    return torch.where(t < 2 * least, torch.zeros_like(product), product)
 '''
 
 C["mul_sigmoid"] = """\
 /* r * sigmoid(t), 0 where sigmoid(t) is. */
 FN real mul_sigmoid(real r, real t) {
-    const real e = exp(t < -64 ? t + real(44.3614195558365) : -fabs(t));  /* 64 log(2) */
-    const real product = t >= 0 ? r : e == 0 ? e : r * e;
-    return t < -64 ? product * real(5.421010862427522e-20) : product / (1 + e);  /* 2**-64 */
+    const real d = -fabs(t), product = mul_exp(r, d);
+    return (t >= 0 ? r : product) / (1 + exp(d));
 }
 """
 TORCH["mul_sigmoid"] = '''\
 def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
     """r * sigmoid(t), 0 where sigmoid(t) is."""
-    e = torch.exp(torch.where(t < -64, t + 44.3614195558365, torch.where(t >= 0, -t, t)))
-    product = torch.where(t >= 0, r, torch.where(e == 0, e, r * e))
-    return torch.where(t < -64, product * 2.0**-64, product / (1 + e))
+    d = torch.where(t >= 0, -t, t)
+    return torch.where(t >= 0, r, mul_exp(r, d)) / (1 + torch.exp(d))
 '''
 
 C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
 FN real mul_logistic_density(real r, real t) {
-    const real d = fabs(t);
-    const real e = exp(d > 64 ? real(44.3614195558365) - d : -d);  /* 64 log(2) */
-    const real product = e == 0 ? e : r * e;
-    return d > 64 ? product * real(5.421010862427522e-20) : product / ((1 + e) * (1 + e));  /* 2**-64 */
+    const real d = -fabs(t), sum = 1 + exp(d);
+    return mul_exp(r, d) / (sum * sum);
 }
 """
 TORCH["mul_logistic_density"] = '''\
 def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:
     """r * logistic_density(t), 0 where the density is."""
-    d = torch.where(t >= 0, t, -t)
-    e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
-    product = torch.where(e == 0, e, r * e)
-    return torch.where(d > 64, product * 2.0**-64, product / ((1 + e) * (1 + e)))
+    d = torch.where(t >= 0, -t, t)
+    total = 1 + torch.exp(d)
+    return mul_exp(r, d) / (total * total)
 '''
 
 C["mul_sech"] = """\
 /* r * sech(t), 0 where sech(t) is. */
 FN real mul_sech(real r, real t) {
-    const real d = fabs(t);
-    const real e = exp(d > 64 ? real(44.3614195558365) - d : -d);  /* 64 log(2) */
-    const real product = e == 0 ? e : r * e;
-    return d > 64 ? product * real(1.0842021724855044e-19) : 2 * product / (1 + e * e);  /* 2 * 2**-64 */
+    const real d = -fabs(t), e = exp(d);
+    return 2 * mul_exp(r, d) / (1 + e * e);
 }
 """
 TORCH["mul_sech"] = '''\
 def mul_sech(r: Tensor, t: Tensor) -> Tensor:
     """r * sech(t), 0 where sech(t) is."""
-    d = torch.where(t >= 0, t, -t)
-    e = torch.exp(torch.where(d > 64, 44.3614195558365 - d, -d))
-    product = torch.where(e == 0, e, r * e)
-    return torch.where(d > 64, product * 2.0**-63, 2 * product / (1 + e * e))
+    d = torch.where(t >= 0, -t, t)
+    e = torch.exp(d)
+    return 2 * mul_exp(r, d) / (1 + e * e)
 '''
 
 # For t > 8 in float32 and t > 20 in float64, the first eight terms of A&S 7.1.23.

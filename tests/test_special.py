@@ -488,7 +488,9 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
         )
         built[dtype] = ctypes.CDLL(str(library))
     source, library = folder / "vector.c", folder / "vector.so"
-    texts = "\n".join([_runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
+    texts = (
+        "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
+    )
     source.write_text(c_source("float", PRELUDE + texts))
     flags = [*_runtime._C_FLAGS, _runtime._NATIVE]
     subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)

@@ -1,0 +1,46 @@
+"""What the compiler makes of the kernels: the loop over the elements is computed by whole vectors."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from gallery import DTYPES, OPS, Op
+
+rt = gallery.runtime()
+
+# Where one value at a time is computed, and why.
+SCALAR = {
+    ("gelu", torch.float64): "erfc: the C library's vector function misses the bar in float64",
+    ("polar_to_cartesian", torch.float64): "sin and cos: likewise",
+}
+TOO_LONG = {"neuron_double_backward"}  # GCC 12 gives up
+
+
+def is_vectorised(kernel: Any, dtype: torch.dtype) -> bool:
+    """What GCC says of the loop over the elements."""
+    source = kernel.cpu_source(dtype)
+    (line,) = (number for number, text in enumerate(source.splitlines(), 1) if "gg_i = 0" in text)
+    command = [*rt._compiler().command, *rt._C_FLAGS, rt._NATIVE, "-fopt-info-vec", "-x", "c", "-", "-o", "/dev/null"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
+    return any(f":{line}:" in told and "loop vectorized" in told for told in done.stderr.splitlines())
+
+
+def is_gcc() -> bool:
+    command = [*rt._compiler().command, "--help=optimizers"]
+    return "vectorize" in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
+@pytest.mark.parametrize("op", OPS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_loop_is_vectorised(op: Op, dtype: torch.dtype) -> None:
+    kernels = [kernel for kernel in op.kernels.values() if kernel.name not in TOO_LONG]
+    found = {kernel.name: is_vectorised(kernel, dtype) for kernel in kernels}
+    if (op.name, dtype) in SCALAR:
+        assert not all(found.values()), "it can be struck from the list"
+    else:
+        assert all(found.values()), found
