@@ -1,8 +1,9 @@
 """Texts of products r * f(t) with a function f that vanishes exponentially; see `special` for the conventions.
 
 Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and
-where it is 0 an infinite r would make it NaN. So r is multiplied by an exponential in two factors, which neither overflow nor
-vanish: in C and CUDA those that our own exponential consists of, with torch those of an exponent in two parts.
+where it is 0 an infinite r would make it NaN. So r is multiplied by an exponential in two factors, which neither
+overflow nor vanish: in C and CUDA those that our own exponential consists of, with torch those of an exponent in two
+parts.
 """
 
 from __future__ import annotations
