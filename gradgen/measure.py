@@ -15,7 +15,7 @@ from mpmath import mpf
 from gradgen import points
 from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
-from gradgen.model import FORMATS, Array, Point, Program
+from gradgen.model import FORMATS, Array, Point, Program, functions_in
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
 
 _PRECISION = 160  # bits that an exact value is computed with at first
@@ -27,7 +27,10 @@ _PEAKS = 2  # points of each result that are looked at more closely, if the erro
 _LARGE = 1.5  # this large,
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
-_CLOSE_NEIGHBOURS = 200
+_CLOSE_NEIGHBOURS = 1024  # divided by how many times as long they take with functions than without
+_TIMES_AS_LONG = 20
+_NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
+_IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
 _CLOSE = 0.25  # how much the result may differ from that at the peak
 _EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
 _OFTEN = 16.0  # an error that counts as large where one asks how often it is
@@ -238,7 +241,7 @@ class Reference:
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
-                close = self._close_errors(roots, columns, tops)
+                close = self._close_errors(roots, columns, found)
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
         ]
@@ -255,6 +258,16 @@ class Reference:
                 if _LARGE < errors[place] < math.inf:
                     tops[int(place)] = max(float(errors[place]), tops.get(int(place), 0.0))
         return [self._points[place] for place in heapq.nlargest(_MOST_PEAKS, tops, key=lambda place: tops[place])]
+
+    def _peaks_of_binades(self, found: Sequence[Array]) -> list[Point]:
+        """Where errors are largest for each sign and ordinary exponent of the first input."""
+        tops: dict[tuple[int, bool], tuple[float, int]] = {}
+        for place, errors in enumerate(zip(*found, strict=True)):
+            x = self._points[place][self._tensors[0]]
+            binade, worst = math.frexp(x)[1], max(errors)
+            if abs(binade) < _EXTREME and worst < math.inf:
+                tops[binade, x < 0] = max(tops.get((binade, x < 0), (0.0, 0)), (float(worst), place))
+        return [self._points[place] for _, place in tops.values()]
 
     def _worst(self, errors: Array, column: int, often: float) -> Worst:
         if not len(errors):
@@ -277,17 +290,24 @@ class Reference:
         self._errors_of.update(zip(keys, known, strict=True))
         return known
 
-    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], peaks: Sequence[Point]) -> list[Worst]:
-        """The worst errors at very many points near some peaks, where float64 arithmetic is taken for exact."""
+    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], errors: Sequence[Array]) -> list[Worst]:
+        """The worst errors at very many points near some others, where float64 arithmetic is taken for exact.
+
+        Those are the peaks; of arithmetic without functions, which is quick to compute, peaks of every binade.
+        """
         order = topological(roots)
         places = [order.index(root) for root in roots]
         narrow, wide = Program(order, FORMATS["float32"]), Program(order, FORMATS["wide"])
+        functions = functions_in(order)
+        count = _CLOSE_NEIGHBOURS // (1 + _TIMES_AS_LONG * functions)
         found = [Worst(0.0)] * len(roots)
-        for peak in peaks:
+        for peak in self._peaks(errors) if functions else self._peaks_of_binades(errors):
             sample = self._sample(peak)
             assert sample is not None
-            close = list(self._neighbours(peak, _CLOSE_NEIGHBOURS))
-            values, exact = narrow(close), wide(close)
+            close = self._around(peak, max(count, _NEIGHBOURS))
+            values, exact = (
+                program.on(close, np.arange(len(next(iter(close.values()))))) for program in (narrow, wide)
+            )
             for k, (place, column) in enumerate(zip(places, columns, strict=True)):
                 right = exact[place]
                 with np.errstate(invalid="ignore"):  # where they differ by more, the peak tells nothing
@@ -297,8 +317,22 @@ class Reference:
                 if len(near):
                     errors = Right.of_doubles(right[near], sample.scale[column], self.dtype).errors(values[place][near])
                     worst = int(errors.argmax())
-                    found[k] = max(found[k], Worst(float(errors[worst]), tuple(close[near[worst]].items())))
+                    at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
+                    found[k] = max(found[k], Worst(float(errors[worst]), at))
         return found
+
+    def _around(self, point: Point, count: int) -> dict[str, Array]:
+        """Columns of inputs near a point, spread evenly and without a pattern."""
+        columns = {}
+        for k, (name, value) in enumerate(point.items()):
+            if name not in self._tensors:
+                columns[name] = np.full(count, float(value))
+                continue
+            spread = 2 * (np.arange(1, count + 1) * _IRRATIONAL[k % len(_IRRATIONAL)] % 1) - 1
+            spread[::2] *= _CLOSER
+            columns[name] = FORMATS[self.dtype].nearest(value * (1 + _NEAR * spread))
+        keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
+        return {name: column[keep] for name, column in columns.items()}
 
     def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target.
@@ -335,7 +369,7 @@ class Reference:
         randoms = random.Random(1)
         rounded = FORMATS[self.dtype].rounded
         for k in range(count):
-            reach = 0.15 if k % 2 else 0.01
+            reach = _NEAR if k % 2 else _NEAR * _CLOSER
             moved = {name: rounded(point[name] * (1 + randoms.uniform(-reach, reach))) for name in self._tensors}
             if all(map(math.isfinite, moved.values())):
                 yield {**point, **moved}

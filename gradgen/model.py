@@ -90,7 +90,10 @@ class Program:
             turn: to which side the functions err at the first point: not to the same for every point.
         """
         inputs = {name: np.array([float(point[name]) for point in points]) for name in (points[0] if points else ())}
-        turns = np.arange(turn, turn + len(points))
+        return self.on(inputs, np.arange(turn, turn + len(points)))
+
+    def on(self, inputs: Mapping[str, Array], turns: Array) -> list[Array]:
+        """The same for columns of inputs; `turns` says for each point to which side the functions err."""
         values: list[Array] = []
         with np.errstate(all="ignore"):
             for step in self._steps:
@@ -125,6 +128,9 @@ class Program:
         if op in _ARITHMETIC and not (op == "pow" and node.args[1].number not in WRITTEN_OUT):
             compute = _ARITHMETIC[op](node, form)
             return lambda values, inputs, turns: compute(*[values[arg] for arg in args])
+        if op in _EXACT:
+            exact = _EXACT[op]
+            return lambda values, inputs, turns: exact(*[values[arg] for arg in args])
         return lambda values, inputs, turns: _function(op, [values[arg] for arg in args], form, place + turns)
 
     def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
@@ -147,6 +153,28 @@ _CONDITIONS: dict[str, Callable[..., Array]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "not": np.logical_not,
+}
+
+
+def functions_in(order: Sequence[Node]) -> int:
+    """How many of some nodes are functions of the table, for which a program takes long."""
+    written_out = ("input", "flag", "given", "true", "where", *CONDITIONS, *_ARITHMETIC, *_EXACT)
+    return sum(
+        node.op not in written_out or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT)
+        for node in order
+        if node.number is None
+    )
+
+
+# Functions whose result is a number of the type.
+_EXACT: dict[str, Callable[..., Array]] = {
+    "abs": np.abs,
+    "modulus": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
 }
 
 

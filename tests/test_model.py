@@ -180,3 +180,27 @@ def test_polygamma_far_below_zero(order: int) -> None:
 def test_bessel_functions_at_infinity(name: str, order: int, x: mpf, expected: mpf) -> None:
     found = function(name, order, x)
     assert found == expected or (mpmath.isnan(found) and mpmath.isnan(expected))
+
+
+def test_rounding_is_looked_for_in_every_binade() -> None:
+    # x = -0.00096157199 has an error of 4.09, at which none of the points lies that a sample consists of.
+    root = parsed("x / ((1 - x) * sqrt((1 - x)*(1 + x)) * (1 + x))")
+    (found,) = Reference([root], ["x"], {}, "float32").worst([root], [0])
+    assert 3.5 < found.error < 4.5
+
+
+@pytest.mark.parametrize("op", ["abs", "modulus", "sign", "floor", "ceil"])
+@pytest.mark.parametrize("x", [-2.5, -0.0, 0.0, 0.3, 4.0, math.inf, -math.inf, math.nan])
+def test_exact_functions_are_those_of_the_table(op: str, x: float) -> None:
+    found = computed(f"{op}(x)", "float64", x)
+    with mpmath.workprec(64):
+        expected = math.nan if math.isnan(x) else float(function(op, mpf(x)))
+    assert found == expected or (math.isnan(found) and math.isnan(expected))
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("x", [-2.5, 0.0, math.inf, math.nan])
+@pytest.mark.parametrize("y", [-math.inf, 1.0, math.nan])
+def test_exact_functions_of_two(op: str, x: float, y: float) -> None:
+    expected = {"maximum": np.maximum, "minimum": np.minimum}[op](x, y)
+    assert np.array_equal(computed(f"{op}(x, y)", "float64", x, y), expected, equal_nan=True)
