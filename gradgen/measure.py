@@ -15,7 +15,7 @@ from mpmath import mpf
 from gradgen import points
 from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
-from gradgen.model import FORMATS, Array, Point, Program, functions_in
+from gradgen.model import FORMATS, Array, Point, Program, has_functions
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
 
 _PRECISION = 160  # bits that an exact value is computed with at first
@@ -27,8 +27,7 @@ _PEAKS = 2  # points of each result that are looked at more closely, if the erro
 _LARGE = 1.5  # this large,
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
-_CLOSE_NEIGHBOURS = 1024  # divided by how many times as long they take with functions than without
-_TIMES_AS_LONG = 20
+_CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions, which take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
 _CLOSE = 0.25  # how much the result may differ from that at the peak
@@ -290,7 +289,7 @@ class Reference:
         self._errors_of.update(zip(keys, known, strict=True))
         return known
 
-    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], errors: Sequence[Array]) -> list[Worst]:
+    def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], sampled: Sequence[Array]) -> list[Worst]:
         """The worst errors at very many points near some others, where float64 arithmetic is taken for exact.
 
         Those are the peaks; of arithmetic without functions, which is quick to compute, peaks of every binade.
@@ -298,13 +297,14 @@ class Reference:
         order = topological(roots)
         places = [order.index(root) for root in roots]
         narrow, wide = Program(order, FORMATS["float32"]), Program(order, FORMATS["wide"])
-        functions = functions_in(order)
-        count = _CLOSE_NEIGHBOURS // (1 + _TIMES_AS_LONG * functions)
+        count, peaks = _CLOSE_NEIGHBOURS, self._peaks(sampled)
+        if not has_functions(order):
+            count, peaks = _MANY_NEIGHBOURS, [*peaks, *self._peaks_of_binades(sampled)]
         found = [Worst(0.0)] * len(roots)
-        for peak in self._peaks(errors) if functions else self._peaks_of_binades(errors):
+        for peak in peaks:
             sample = self._sample(peak)
             assert sample is not None
-            close = self._around(peak, max(count, _NEIGHBOURS))
+            close = self._around(peak, count)
             values, exact = (
                 program.on(close, np.arange(len(next(iter(close.values()))))) for program in (narrow, wide)
             )

@@ -156,28 +156,6 @@ _CONDITIONS: dict[str, Callable[..., Array]] = {
 }
 
 
-def functions_in(order: Sequence[Node]) -> int:
-    """How many of some nodes are functions of the table, for which a program takes long."""
-    written_out = ("input", "flag", "given", "true", "where", *CONDITIONS, *_ARITHMETIC, *_EXACT)
-    return sum(
-        node.op not in written_out or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT)
-        for node in order
-        if node.number is None
-    )
-
-
-# Functions whose result is a number of the type.
-_EXACT: dict[str, Callable[..., Array]] = {
-    "abs": np.abs,
-    "modulus": np.abs,
-    "sign": np.sign,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-}
-
-
 @cache
 def _decimal(number: sympy.Expr) -> float:
     special = {sympy.oo: math.inf, -sympy.oo: -math.inf, sympy.nan: math.nan}
@@ -286,6 +264,29 @@ _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "rest": _rest,
     "corrected": _corrected,
 }
+# Functions whose result is a number of the type.
+_EXACT: dict[str, Callable[..., Array]] = {
+    "abs": np.abs,
+    "modulus": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+
+_WRITTEN_OUT = frozenset(["input", "flag", "given", "true", "where", *CONDITIONS, *_ARITHMETIC, *_EXACT])
+
+
+def has_functions(order: Sequence[Node]) -> bool:
+    """Whether some nodes are functions of the table that have an error, for which a program takes long."""
+    return any(
+        node.op not in _WRITTEN_OUT or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT)
+        for node in order
+        if node.number is None
+    )
+
+
 _SIDES = np.array([1, -1, 1, 1, -1, -1])
 
 
