@@ -48,6 +48,22 @@ def compile(
         nvrtc.destroyProgram(program)
 
 
+def compile_flat(source: str, arch: str) -> str:
+    """What the compiler tells of a kernel for contiguous operands: registers, and what did not fit into them."""
+    program = nvrtc.createProgram(source, "flat.cu", (), ())
+    options = ["--std=c++17", "--fmad=false", "-ftz=true", f"--gpu-architecture={arch}", "--ptxas-options=-v", "-w"]
+    try:
+        nvrtc.compileProgram(program, tuple(options))
+        assert nvrtc.getCUBIN(program).startswith(b"\x7fELF")
+        told: str = nvrtc.getProgramLog(program)
+        return told
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program)
+        raise AssertionError(f"NVRTC refused ({arch}):\n{log}\n{_numbered(source)}") from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
 def cuda_text(
     kernel: Any,
     dtype: torch.dtype,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import gallery
 import pytest
@@ -45,6 +51,91 @@ def _targets() -> list[object]:
 def test_kernels_compile_for_cuda(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
     cubin = nvrtc.compile(op.kernels[what], dtype, arch=arch)
     assert cubin.startswith(b"\x7fELF")
+
+
+# Bytes that a thread keeps in memory for want of registers, at most: around the calls that a division, or the sine of
+# a large number, makes in rare cases, and in long second derivatives. The compiler prefers more threads to none.
+SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
+
+
+@pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
+@every
+@pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
+@pytest.mark.parametrize(("arch", "dtype"), _targets())
+def test_flat_kernels_fit_into_registers(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
+    told = nvrtc.compile_flat(op.kernels[what].cuda_flat_source(dtype), arch)
+    spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
+    (registers,) = re.findall(r"Used (\d+) registers", told)
+    assert spilled <= SPILLED[what], told
+    assert int(registers) <= (64 if what == "forward" else 255), told
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Run without a GPU: the CUDA text as C++, a thread after the other
+# ---------------------------------------------------------------------------------------------------------------------
+
+SHIM = """
+#include <cmath>
+#include <cstdint>
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __align__(n) alignas(n)
+#define __restrict__
+struct index { unsigned x; };
+static index gridDim, blockIdx, threadIdx;
+using namespace std;
+"""
+
+
+def emulated(kernel: Any, dtype: torch.dtype, folder: Path, is_aligned: bool, is_large: bool) -> Callable[..., None]:
+    """What a kernel for contiguous operands does, in a grid of so many blocks."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    operands, scalars = len(kernel.tensors) + len(kernel.results), len(kernel.scalars)
+    stored = {torch.float32: "float", torch.float64: "double"}.get(dtype, "unsigned short")
+    arguments = [f"({stored} *)data[{k}]" for k in range(operands)] + [f"scalars[{k}]" for k in range(scalars)]
+    source, library = folder / f"{kernel.name}.cpp", folder / f"{kernel.name}-{is_aligned}-{is_large}.so"
+    source.write_text(
+        SHIM
+        + kernel.cuda_flat_source(dtype, is_aligned=is_aligned, is_large=is_large)
+        + f"""
+        extern "C" void run(unsigned blocks, void **data, const double *scalars, long long count) {{
+            gridDim.x = blocks;
+            for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+                for (threadIdx.x = 0; threadIdx.x < GG_BLOCK; threadIdx.x++)
+                    gradgen_{kernel.name}({", ".join([*arguments, "count"])});
+        }}"""
+    )
+    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
+    subprocess.run([compiler, *flags, source, "-o", library], check=True)
+    function = ctypes.CDLL(str(library)).run
+    function.argtypes = [ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+
+    def run(blocks: int, tensors: Sequence[Tensor], values: Sequence[float]) -> None:
+        data = (ctypes.c_void_p * len(tensors))(*[tensor.data_ptr() for tensor in tensors])
+        function(blocks, data, (ctypes.c_double * len(values))(*values), tensors[0].numel())
+
+    return run
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("is_aligned", [True, False], ids=["aligned", "not aligned"])
+def test_flat_kernels_compute_every_element_once(op: Op, dtype: torch.dtype, is_aligned: bool, tmp_path: Path) -> None:
+    kernel, values = op.kernels["forward"], [default for default, _ in op.hyper.values()]
+    run = emulated(kernel, dtype, tmp_path, is_aligned, is_large=is_aligned)
+    for count, blocks in [(1, 1), (7, 1), (8, 1), (256, 1), (5003, 1), (5003, 2), (5003, 100)]:
+        start = 0 if is_aligned else 1
+        inputs = [t[start:] for t in op.sample((count + start,), dtype=dtype)]
+        outputs = [torch.full((count + 9 + start,), 77.0, dtype=dtype)[start:] for _ in range(op.outputs)]
+        run(blocks, [*inputs, *outputs], values)
+        for found, expected in zip(outputs, kernel(inputs, values), strict=True):
+            tolerance = 4 * torch.finfo(dtype).eps
+            torch.testing.assert_close(found[:count], expected, rtol=tolerance, atol=tolerance)
+            assert (found[count:] == 77).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -112,6 +203,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
     "sliced": ((4, 10), lambda t: t[::2, 1::3]),
     "expanded": ((1, 7), lambda t: t.expand(5, 7)),
     "overlapping": ((20,), lambda t: t.as_strided((4, 5), (2, 3))),
+    "not aligned": ((3, 5), lambda t: t.flatten()[1:]),
     "permuted": ((2, 3, 4, 5), lambda t: t.permute(2, 0, 3, 1)),
     "channels last": ((2, 3, 4, 5), lambda t: t.contiguous(memory_format=torch.channels_last)),
     "0-d": ((), lambda t: t),

@@ -1471,7 +1471,7 @@ def test_a_cupy_that_fails_is_tried_once(rt: ModuleType, monkeypatch: pytest.Mon
         raise RuntimeError("CUDA driver version is insufficient")
 
     monkeypatch.setattr(rt, "_choose_path", lambda tensors: "cuda")
-    monkeypatch.setattr(rt, "_cuda_launcher", lambda source, dtype: launch)
+    monkeypatch.setattr(rt, "_CudaLauncher", lambda kernel, variant: launch)
     with pytest.warns(RuntimeWarning, match="CuPy cannot run the kernel: CUDA driver version is insufficient") as told:
         assert thrice_without_cuda(rt) == ["torch"] * 3
     assert len(told) == 1
