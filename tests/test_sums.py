@@ -100,6 +100,16 @@ def test_the_number_of_threads_changes_nothing(shapes: tuple[tuple[int, ...], tu
     assert all(torch.equal(one, found[0]) for one in found)
 
 
+def test_a_default_device_is_for_the_user() -> None:
+    x, y, grad = sample((40, 9), torch.float32, 0), sample((9,), torch.float32, 1), sample((40, 9), torch.float32, 2)
+    expected = _BCE_WITH_LOGITS_BACKWARD((grad, y, x), (), (True, True), (x.shape, y.shape))
+    with torch.device("meta"):
+        found = _BCE_WITH_LOGITS_BACKWARD((grad, y, x), (), (True, True), (x.shape, y.shape))
+        alone = _BCE_WITH_LOGITS_BACKWARD((grad, y.expand(40, 9).contiguous(), x))
+    assert all(map(torch.equal, found, expected))
+    assert all(not tensor.is_meta for tensor in alone)
+
+
 def test_terms_are_not_rounded_before_they_are_added() -> None:
     x = torch.full((1 << 16,), 1.0, dtype=torch.bfloat16)
     y = torch.zeros(1, dtype=torch.bfloat16, requires_grad=True)
