@@ -18,15 +18,17 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 
 C["mul_exp"] = """\
-/* r * exp(t), 0 where exp(t) is by far. */
+/* r * exp(t), 0 where it is for every number r. */
 FN real mul_exp(real r, real t) { return gg_mul_exp(r, t); }
 """
 TORCH["mul_exp"] = '''\
 def mul_exp(r: Tensor, t: Tensor) -> Tensor:
-    """r * exp(t), 0 where exp(t) is by far."""
-    least = -700.0 if t.dtype is torch.float64 else -80.0
-    product = r * torch.exp(torch.clamp(t, min=least)) * torch.exp(torch.clamp(t - least, max=0.0))
-    return torch.where(t < 2 * least, torch.zeros_like(product), product)
+    """r * exp(t), 0 where it is for every number r."""
+    least, gone = (-708.0, -1456.0) if t.dtype is torch.float64 else (-87.0, -194.0)
+    deep = t < 1.5 * least
+    s = torch.where(deep, t + 44.3614195558365, t)  # 64 log(2)
+    product = r * torch.exp(torch.clamp(s, min=least)) * torch.exp(torch.clamp(s - least, max=0.0))
+    return torch.where(t < gone, torch.zeros_like(product), torch.where(deep, product * 2.0**-64, product))
 '''
 
 C["mul_sigmoid"] = """\

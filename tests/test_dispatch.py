@@ -149,6 +149,22 @@ def test_whoever_watches_sees_the_operations() -> None:
         assert _SWISH.quick((leaked[0],), BETA) is None
 
 
+def test_what_runs_code_in_the_midst_of_a_call_is_left_alone() -> None:
+    class Interrupt(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(function, "__name__", "") in ("numel", "data_ptr"):
+                raise KeyboardInterrupt
+            return function(*args, **(kwargs or {}))
+
+    with Interrupt():
+        assert _SWISH.quick((x(1000),), BETA) is None
+        with pytest.raises(KeyboardInterrupt):
+            swish(x(1000))
+    with torch.device("cpu"):
+        assert _SWISH.quick((x(4),), BETA) is None
+    assert _SWISH.quick((x(4),), BETA) is not None
+
+
 def test_results_are_new_and_nothing_is_lost() -> None:
     given = x(1000)
     scalar = 1.0625

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -688,3 +689,31 @@ def test_cuda_compiles(type_name: str, architecture: str) -> None:
         assert "loop_polygamma" in nvrtc.getPTX(program).decode()
     except nvrtc.NVRTCError:
         pytest.fail(nvrtc.getProgramLog(program))
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize(
+    ("dtype", "x", "t"),
+    [
+        (torch.float32, -1e38, -165.0),
+        (torch.float32, -3e38, -174.125),
+        (torch.float32, -3e38, -187.5),
+        (torch.float64, -1.7e308, -1401.0),
+        (torch.float64, -1.7e308, -1416.5),
+        (torch.float64, -1.7e308, -1450.0),
+    ],
+)
+def test_a_large_number_times_a_vanishing_one(path: str, dtype: torch.dtype, x: float, t: float) -> None:
+    operands = [torch.tensor([value], dtype=dtype) for value in (x, t)]
+    with _runtime.force_path("torch") if path == "torch" else contextlib.nullcontext():
+        kernel = _runtime.Kernel(
+            "large",
+            tensors=("r", "t"),
+            results=("out",),
+            code="const real out = mul_exp(r, t);",
+            expression=lambda r, t, wanted: (_runtime.mul_exp(r, t),),
+        )
+        (found,) = kernel(operands)
+    exact = mpmath.mpf(operands[0].item()) * mpmath.exp(operands[1].item())
+    unit = max(abs(exact) * torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
+    assert abs(found.item() - exact) <= abs(t) * unit

@@ -106,7 +106,7 @@ class TestVerdict:
         assert result.stdout.endswith("1 verified, 1 of them not sound\n")
 
     def test_a_corrupted_kernel_fails_on_its_path_alone(self, verify: Verify, tmp_path: Path) -> None:
-        templates = corrupted(tmp_path / "t", "gg_store({name});", "gg_store({name} * (1 + real(1e-5)));")
+        templates = corrupted(tmp_path / "t", "f'gg_store({name})'", "f'gg_store({name} * (1 + real(1e-5)))'")
         result = verify(SQUARE, "--templates", templates)
         assert result.exit_code == 1
         _, _, cpu, torch_path, apart, *_ = cells(result, "float32", "value")
@@ -118,7 +118,9 @@ class TestVerdict:
         assert "(torch)" not in result.stdout
 
     def test_a_result_that_is_none_is_bad(self, verify: Verify, tmp_path: Path) -> None:
-        templates = corrupted(tmp_path / "t", "gg_store({name});", "gg_store({name} > real(4) ? real(0)/0 : {name});")
+        templates = corrupted(
+            tmp_path / "t", "f'gg_store({name})'", "f'gg_store({name} > real(4) ? real(0)/0 : {name})'"
+        )
         result = verify(SQUARE, "--templates", templates)
         assert result.exit_code == 1
         assert " are bad, such as value at x=" in result.stdout
@@ -382,7 +384,7 @@ class TestExhaustive:
 
     def test_the_command_for_two_inputs(self, verify: Verify, tmp_path: Path) -> None:
         templates = corrupted(
-            tmp_path / "t", "gg_store({name});", "gg_store(sizeof(real) == 4 && a > 0 && b < 0 ? 0 : {name});"
+            tmp_path / "t", "f'gg_store({name})'", "f'gg_store(sizeof(real) == 4 && a > 0 && b < 0 ? 0 : {name})'"
         )
         text = "@op\ndef hinge(a: Tensor, b: Tensor(grad=False)):\n    return Max(a, b)\n"
         result = verify(text, "--exhaustive", "--stride", "100", "--templates", templates)
