@@ -1,9 +1,8 @@
 """Texts of products r * f(t) with a function f that vanishes exponentially; see `special` for the conventions.
 
 Where f(t) falls below the smallest normal number it has lost digits that a large r would bring back into sight, and
-where it is 0 an infinite r would make it NaN. So r is multiplied by an exponential in two factors, which neither
-overflow nor vanish: in C and CUDA those that our own exponential consists of, with torch those of an exponent in two
-parts.
+where it is 0 an infinite r would make it NaN. So r is multiplied by an exponential in factors, which neither overflow
+nor vanish: in C and CUDA those that our own exponential consists of, with torch four times its fourth root.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ FN real mul_exp(real r, real t) { return gg_mul_exp(r, t); }
 TORCH["mul_exp"] = '''\
 def mul_exp(r: Tensor, t: Tensor) -> Tensor:
     """r * exp(t), 0 where it is for every number r."""
-    least, gone = (-708.0, -1456.0) if t.dtype is torch.float64 else (-87.0, -194.0)
-    deep = t < 1.5 * least
-    s = torch.where(deep, t + 44.3614195558365, t)  # 64 log(2)
-    product = r * torch.exp(torch.clamp(s, min=least)) * torch.exp(torch.clamp(s - least, max=0.0))
-    return torch.where(t < gone, torch.zeros_like(product), torch.where(deep, product * 2.0**-64, product))
+    least, most, gone = (-708.0, 709.0, 1456.0) if t.dtype is torch.float64 else (-87.0, 88.0, 194.0)
+    far = (t < least) | (t > most)
+    e = torch.exp(torch.where(far, torch.clamp(t, -gone, gone) / 4, t))
+    product = torch.where(far, r * e * e * e * e, r * e)
+    return torch.where(t < -gone, torch.zeros_like(product), torch.where(t == math.inf, r * t, product))
 '''
 
 C["mul_sigmoid"] = """\
