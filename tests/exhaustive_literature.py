@@ -42,9 +42,13 @@ class _Inside(Space):
     def __init__(self, names: Sequence[str], interval: tuple[float, float]) -> None:
         super().__init__(names, torch.float32, 1)
         self._low, self._high = interval
-        self._chunks: Sequence[int] = range(super().__len__())
-        if interval != (-math.inf, math.inf):  # else all of them are within
-            self._chunks = [k for k in self._chunks if len(self[k][names[0]])]
+        self._all = interval == (-math.inf, math.inf)
+        self._chunks = [k for k in range(super().__len__()) if self._all or self._meets(k)]
+
+    def _meets(self, k: int) -> bool:
+        """Whether a chunk may have numbers inside: it is of one sign, so that its ends are its extremes."""
+        low, high = sorted(self._numbers(self._indices(k)[[0, -1]]).tolist())
+        return not (high <= self._low or low >= self._high)
 
     def __len__(self) -> int:
         """How many chunks there are."""
@@ -53,9 +57,7 @@ class _Inside(Space):
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         """A chunk: a column of what is inside."""
         ((name, x),) = super().__getitem__(self._chunks[k]).items()
-        if (self._low, self._high) == (-math.inf, math.inf):
-            return {name: x}
-        return {name: x[(x > self._low) & (x < self._high)]}
+        return {name: x if self._all else x[(x > self._low) & (x < self._high)]}
 
 
 def measured(names: Sequence[str]) -> Iterator[tuple[str, list[Measured]]]:
