@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import tempfile
 
 import gallery
 import pytest
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, rea
 def compile_for(target: str, source: str) -> None:
     """Compiles with the flags of the runtime, except that Zig need not warn of what gradgen did not write."""
     command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *rt._C_FLAGS, "-Werror", "-Wno-pass-failed"]
-    command += ["-Wno-unused-command-line-argument", "-x", "c", "-", "-o", "/dev/null", "-c"]
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    command += ["-Wno-unused-command-line-argument", "-x", "c", "-", "-c"]
+    with tempfile.TemporaryDirectory() as folder:  # Zig leaves its object there, whatever -o says
+        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,8 +5,9 @@ The float64 kernels are held against mpmath by the ordinary run.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -25,8 +26,6 @@ PATH = "cpu, exhaustive"
 
 _STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
 _EXPONENT = 0x7FF << 52  # of a float64
-_HALF = 0.5  # of a unit: the error of what is correctly rounded
-_ALMOST = 0.98  # what rounding leaves of a bound
 _T = TypeVar("_T")
 
 
@@ -82,6 +81,16 @@ def _in_threads(function: Callable[[int], _T], count: int) -> Iterator[_T]:
         torch.set_num_threads(threads)
 
 
+_buffers = threading.local()
+
+
+def _scratch(like: Tensor) -> list[Tensor]:
+    """Two tensors of the thread's own, to be overwritten: new memory has to be cleared first, which costs more."""
+    if len(getattr(_buffers, "kept", [""])[0]) < len(like):
+        _buffers.kept = [torch.empty_like(like) for _ in range(2)]
+    return [buffer[: len(like)] for buffer in _buffers.kept]
+
+
 class _Sweep:
     """The errors of one way to compute, collected chunk by chunk."""
 
@@ -119,34 +128,42 @@ class _Sweep:
         found = jet(self._call, inputs, self._subject.differentiable, self._quantities)
         for quantity, values in found.items():
             row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="")
-            suspects = self._suspects(values, exact[quantity], row.worst)
+            suspects = self._suspects(values, exact[quantity], self._slopes(wide, quantity, exact), row.worst)
             if len(suspects):
                 places = {name: x[suspects] for name, x in wide.items()}
                 self._look_closely(row, quantity, places, values[suspects].double(), exact[quantity][suspects])
             rows.append(row)
         return rows
 
-    def _suspects(self, values: Tensor, exact: Tensor, worst: float) -> Tensor:
-        """Which results may be off by more than is known, give or take 0.01: few, and found with little work."""
-        suspects = torch.arange(len(values))
-        if worst >= _HALF - 0.01:
-            rounded = exact.to(values.dtype)
-            likely = values == rounded  # off by half a unit at most
-            if worst > _HALF:  # a number is less than 2 * _ulps units
-                likely |= (values - rounded).abs_() < rounded.abs().mul_(_ALMOST * (worst - _HALF) / (2 * self._ulps))
-            suspects = likely.logical_not_().nonzero().squeeze(1)
-        # In units of the result itself, which are the smaller ones, few exceed what is known. A NaN may be right.
-        computed, right = values[suspects].double(), exact[suspects]
-        return suspects[~(self._errors(computed, right, self._unit(right)) <= worst)]
+    def _slopes(
+        self, wide: dict[str, Tensor], quantity: Quantity, exact: dict[Quantity, Tensor]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The inputs by which the derivative of the quantity is at hand, each with it."""
+        for name, x in wide.items():
+            slope = exact.get(Quantity(quantity.output, (*quantity.wrt, name)))
+            if slope is not None:
+                yield x, slope
+
+    def _suspects(
+        self, computed: Tensor, exact: Tensor, slopes: Iterable[tuple[Tensor, Tensor]], worst: float
+    ) -> Tensor:
+        """Which results may be off by more than is known: few, and found with little work."""
+        size, other = _scratch(exact)
+        torch.abs(exact, out=size)
+        for x, slope in slopes:
+            torch.mul(x, slope, out=other)
+            torch.maximum(size, other.abs_().nan_to_num_(0.0, posinf=0.0), out=size)
+        distance = other.copy_(computed).sub_(exact).abs_().div_(self._unit(size)).mul_(self._ulps)
+        if distance.max() <= worst:  # not if one is NaN, as it is for two infinities, or for two NaN
+            return torch.arange(0)
+        same = (computed == exact) | (computed.isnan() & exact.isnan())
+        return (distance <= worst).logical_or_(same).logical_not_().nonzero().squeeze(1)
 
     def _unit(self, size: Tensor) -> Tensor:
-        """What one unit in the last place of numbers of that size is, times `_ulps`."""
-        unit = size.abs().clamp_(self._smallest, self._largest)
+        """What one unit in the last place of numbers of that size is, times `_ulps`; made of `size`."""
+        unit = size.clamp_(self._smallest, self._largest)
         unit.view(torch.int64).bitwise_and_(_EXPONENT)  # leaves the power of two
         return unit
-
-    def _errors(self, computed: Tensor, exact: Tensor, unit: Tensor) -> Tensor:
-        return (computed - exact).abs_().div_(unit).mul_(self._ulps)
 
     def _look_closely(
         self, row: Measured, quantity: Quantity, wide: dict[str, Tensor], computed: Tensor, exact: Tensor
@@ -162,7 +179,7 @@ class _Sweep:
             return
         wide, computed, exact = {name: x[rest] for name, x in wide.items()}, computed[rest], exact[rest]
         unit = self._unit(torch.maximum(exact.abs(), self._scale(wide, quantity, exact)))
-        errors = self._errors(computed, exact, unit)
+        errors = (computed - exact).abs_().div_(unit).mul_(self._ulps)
         # An infinity for what is all but beyond the largest number is right.
         errors[computed.isinf() & (exact.abs() + 4 * unit / self._ulps > self._largest) & same_sign[rest]] = 0.0
         bad = ~errors.isfinite()

@@ -37,6 +37,7 @@ class Space:
         self._bits = points.width(dtype)
         self._single = len(names) == 1
         self._step = stride if dtype == torch.float32 or not self._single else 1
+        self._first = torch.arange(_CHUNK)
         self._total = -(-(1 << self._bits if self._single else _TUPLES) // self._step)
 
     def __len__(self) -> int:
@@ -61,7 +62,7 @@ class Space:
         }
 
     def _indices(self, k: int) -> Tensor:
-        return torch.arange(k * _CHUNK, min((k + 1) * _CHUNK, self._total))
+        return self._first[: self._total - k * _CHUNK] + k * _CHUNK
 
     def _numbers(self, patterns: Tensor) -> Tensor:
         """The numbers with these bit patterns."""
