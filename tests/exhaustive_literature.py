@@ -48,7 +48,7 @@ class _Inside(Space):
     def _meets(self, k: int) -> bool:
         """Whether a chunk may have numbers inside: it is of one sign, so that its ends are its extremes."""
         low, high = sorted(self._numbers(self._indices(k)[[0, -1]]).tolist())
-        return not (high <= self._low or low >= self._high)
+        return high > self._low and low < self._high
 
     def __len__(self) -> int:
         """How many chunks there are."""
