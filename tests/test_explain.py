@@ -28,6 +28,7 @@ OPS = {
     "swish": "swish",
     "mish": "mish",
     "gelu": "gelu",
+    "gelu_tanh": "gelu",
     "huber": "losses",
     "tanh_exp": "losses",
     "bce_with_logits": "losses",
