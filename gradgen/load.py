@@ -418,7 +418,7 @@ _LOCAL_NAMES = frozenset(
 # Attributes of torch.nn.Module, and of the context of an autograd function: what a hyper-parameter would hide.
 _ATTRIBUTES = frozenset(
     """
-    shapes wanted
+    inplace shapes wanted
     T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval
     extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules
     mtia named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer
@@ -443,7 +443,8 @@ def class_name(name: str) -> str:
 
 def generated_names(name: str) -> tuple[str, ...]:
     """The public names that an op puts into its module."""
-    return name, f"{class_name(name)}Function", f"{class_name(name)}BackwardFunction", class_name(name)
+    of_class = [f"{class_name(name)}{suffix}" for suffix in ("", "Function", "InplaceFunction", "BackwardFunction")]
+    return name, f"{name}_", *of_class
 
 
 def _check_names(formula: Formula) -> None:
@@ -477,7 +478,8 @@ def _check_parameter_name(formula: Formula, p: Parameter) -> None:
     if p.name == "self":
         raise formula.error(problem, hint="An operation is a plain function, outside of any class.")
     if p.name in _MODULE_NAMES | _LOCAL_NAMES or p.name in generated_names(formula.name):
-        raise formula.error(f"{problem}: the generated module uses it", hint=f"Rename it, for example {p.name}_.")
+        other = f"{p.name}_" if p.name != formula.name else f"{p.name}_value"
+        raise formula.error(f"{problem}: the generated module uses it", hint=f"Rename it, for example {other}.")
     if p.kind != "tensor" and (p.name in _ATTRIBUTES or p.name.startswith("_")):
         other = p.name.strip("_")
         raise formula.error(

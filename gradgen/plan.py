@@ -148,6 +148,12 @@ class Operation:
     accuracy: tuple[Accuracy, ...]
     double_accuracy: tuple[Accuracy, ...] = ()
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the result may be written over the only tensor, since backward needs the output alone."""
+        alone = len(self.formula.tensors) == len(self.outputs) == 1 and self.backward is not None
+        return alone and all(saved.is_output for saved in self.saved)
+
 
 def plan(formula: Formula) -> Operation:
     """Derive, rewrite and plan one op.

@@ -54,7 +54,7 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
         _environment(templates).get_template(name).render(spec=spec.name, op=op).strip("\n")
         for name in ("_documentation.j2", "_operation.j2")
     )
-    return Section(op.name, op.summary, documentation, code, (op.class_name, f"{op.class_name}Function", op.name))
+    return Section(op.name, op.summary, documentation, code, op.exported)
 
 
 def render_module(sections: Sequence[Section], templates: Path) -> str:
@@ -315,7 +315,14 @@ class _OperationText:
         self.grads = operation.grads
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1
+        self.is_in_place = operation.is_in_place
         self.positions = {p.name: i for i, p in enumerate(formula.parameters)}
+
+    @property
+    def exported(self) -> tuple[str, ...]:
+        """What users are to find in the module."""
+        in_place = [f"{self.class_name}InplaceFunction", f"{self.name}_"] if self.is_in_place else []
+        return self.class_name, f"{self.class_name}Function", self.name, *in_place
 
     @property
     def summary(self) -> str:
@@ -352,7 +359,7 @@ class _OperationText:
     @property
     def hyper_signature(self) -> str:
         """The parameters of the module's constructor, with a leading comma."""
-        return "".join(f", {_parameter(p)}" for p in self.scalars)
+        return "".join(f", {_parameter(p)}" for p in self.scalars) + ", *, inplace: bool = False" * self.is_in_place
 
     @property
     def tensor_signature(self) -> str:
@@ -467,6 +474,18 @@ class _OperationText:
             tuple_text(map(str, self.double_positions)),
         ]
         return call_text("return rt.double_backward", items, indent=8)
+
+    @property
+    def extra_repr(self) -> str:
+        """The expression of what a Module tells of itself."""
+        told = ", ".join(f"{p.name}={{self.{p.name}}}" for p in self.scalars)
+        if not self.is_in_place:
+            return f'f"{told}"'
+        return (
+            f"""f"{told}" + (", inplace=True" if self.inplace else "")"""
+            if told
+            else '"inplace=True" if self.inplace else ""'
+        )
 
     @property
     def module_arguments(self) -> str:
