@@ -51,6 +51,10 @@ _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.8
 _DIFFERENCE, _PRODUCT = "a difference", "a product"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
+_LONG, _LONGER = (
+    64,
+    1.25,
+)  # from how many nodes on a form must not cost so many times as much: it would grow level by level
 
 
 @dataclass(frozen=True)
@@ -216,9 +220,12 @@ class Choice:
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
         candidates = _each_once(self._candidates(node, powers=column < self._reported), node)
         looked_at = [(best, node, "as it is")]
+        is_long = len(topological([node])) > _LONG
         for form, how in itertools.islice(candidates, most):
             is_hopeless = self._is_hopeless(form, column, self._quality[node])
             if (is_hopeless and len(self._tensors) > 1) or not self._single.is_same(form, column):
+                continue
+            if is_long and cost(form) > _LONGER * cost(node):
                 continue
             (far,) = self._measured([form], [column], near=False)
             looked_at.append((far, form, how))
