@@ -25,10 +25,11 @@ def compile(
     wanted: Sequence[bool] | None = None,
     arch: str = "sm_90",
     *,
+    sums: Sequence[bool] | None = None,
     ndim: int = 1,
 ) -> bytes:
     """The cubin of a kernel for `ndim`-dimensional inputs (1: contiguous, more: strided); errors are shown whole."""
-    source = cuda_text(kernel, dtype, present, wanted, ndim=ndim)
+    source = cuda_text(kernel, dtype, present, wanted, sums=sums, ndim=ndim)
     options = [
         *kernel.cuda_source(dtype, present, wanted).options,
         # What CuPy adds on its own.
@@ -48,9 +49,9 @@ def compile(
         nvrtc.destroyProgram(program)
 
 
-def compile_flat(source: str, arch: str) -> str:
+def compile_rows(source: str, arch: str) -> str:
     """What the compiler tells of a kernel for contiguous operands: registers, and what did not fit into them."""
-    program = nvrtc.createProgram(source, "flat.cu", (), ())
+    program = nvrtc.createProgram(source, "rows.cu", (), ())
     options = ["--std=c++17", "--fmad=false", "-ftz=true", f"--gpu-architecture={arch}", "--ptxas-options=-v", "-w"]
     try:
         nvrtc.compileProgram(program, tuple(options))
@@ -70,10 +71,11 @@ def cuda_text(
     present: Sequence[bool] | None = None,
     wanted: Sequence[bool] | None = None,
     *,
+    sums: Sequence[bool] | None = None,
     ndim: int = 1,
 ) -> str:
     """The whole source that CuPy makes of a kernel and hands to NVRTC."""
-    parts = kernel.cuda_source(dtype, present, wanted)
+    parts = kernel.cuda_source(dtype, present, wanted, sums)
     made = cupy.ElementwiseKernel(
         parts.in_params, parts.out_params, parts.operation, parts.name, preamble=parts.preamble, options=parts.options
     )

@@ -53,6 +53,18 @@ def test_kernels_compile_for_cuda(op: Op, what: str, arch: str, dtype: torch.dty
     assert cubin.startswith(b"\x7fELF")
 
 
+@pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
+@all_dtypes
+def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
+    kernel, sums = get("sum_product").kernels["backward"], (False, True, True)
+    assert nvrtc.compile(kernel, dtype, sums=sums, ndim=2).startswith(b"\x7fELF")
+    for is_aligned in (True, False):
+        told = nvrtc.compile_rows(
+            kernel.cuda_rows_source(dtype, None, None, sums, sums, is_aligned=is_aligned), "sm_90"
+        )
+        assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
+
+
 # Bytes that a thread keeps in memory for want of registers, at most: around the calls that a division, or the sine of
 # a large number, makes in rare cases, and in long second derivatives. The compiler prefers more threads to none.
 SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
@@ -62,8 +74,8 @@ SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
 @every
 @pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
 @pytest.mark.parametrize(("arch", "dtype"), _targets())
-def test_flat_kernels_fit_into_registers(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
-    told = nvrtc.compile_flat(op.kernels[what].cuda_flat_source(dtype), arch)
+def test_kernels_by_rows_fit_into_registers(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
+    told = nvrtc.compile_rows(op.kernels[what].cuda_rows_source(dtype), arch)
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
     (registers,) = re.findall(r"Used (\d+) registers", told)
     assert spilled <= SPILLED[what], told
@@ -89,53 +101,109 @@ using namespace std;
 """
 
 
-def emulated(kernel: Any, dtype: torch.dtype, folder: Path, is_aligned: bool, is_large: bool) -> Callable[..., None]:
-    """What a kernel for contiguous operands does, in a grid of so many blocks."""
+def emulated(
+    kernel: Any, dtype: torch.dtype, folder: Path, sums: Sequence[bool], columns: Sequence[bool], is_aligned: bool
+) -> Callable[..., None]:
+    """What a kernel for contiguous operands does, all of them given, in blocks that cover so many columns."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    operands, scalars = len(kernel.tensors) + len(kernel.results), len(kernel.scalars)
     stored = {torch.float32: "float", torch.float64: "double"}.get(dtype, "unsigned short")
-    arguments = [f"({stored} *)data[{k}]" for k in range(operands)] + [f"scalars[{k}]" for k in range(scalars)]
-    source, library = folder / f"{kernel.name}.cpp", folder / f"{kernel.name}-{is_aligned}-{is_large}.so"
+    types = [stored] * len(kernel.tensors) + ["double" if is_sum else stored for is_sum in sums]
+    arguments = [f"({type} *)data[{k}]" for k, type in enumerate(types)]
+    arguments += [f"scalars[{k}]" for k in range(len(kernel.scalars))]
+    arguments += [f"lies[{k}]" for k in range(2 * sum(columns))]
+    source, library = folder / f"{kernel.name}.cpp", folder / f"{kernel.name}-{is_aligned}.so"
     source.write_text(
         SHIM
-        + kernel.cuda_flat_source(dtype, is_aligned=is_aligned, is_large=is_large)
+        + kernel.cuda_rows_source(dtype, None, None, sums, columns, is_aligned=is_aligned, is_large=is_aligned)
         + f"""
-        extern "C" void run(unsigned blocks, void **data, const double *scalars, long long count) {{
-            gridDim.x = blocks;
+        extern "C" void
+        run(void **data, const double *scalars, const long long *lies, long long count, long long width) {{
+            const long long blocks = (width + GG_BLOCK * GG_LANES - 1) / (GG_BLOCK * GG_LANES);
             for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
                 for (threadIdx.x = 0; threadIdx.x < GG_BLOCK; threadIdx.x++)
-                    gradgen_{kernel.name}({", ".join([*arguments, "count"])});
+                    gradgen_{kernel.name}({", ".join([*arguments, "count", "width"])});
         }}"""
     )
     flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
     subprocess.run([compiler, *flags, source, "-o", library], check=True)
     function = ctypes.CDLL(str(library)).run
-    function.argtypes = [ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+    function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_longlong] * 2
 
-    def run(blocks: int, tensors: Sequence[Tensor], values: Sequence[float]) -> None:
+    def run(tensors: Sequence[Tensor], values: Sequence[float], lies: Sequence[int], count: int, width: int) -> None:
         data = (ctypes.c_void_p * len(tensors))(*[tensor.data_ptr() for tensor in tensors])
-        function(blocks, data, (ctypes.c_double * len(values))(*values), tensors[0].numel())
+        function(data, (ctypes.c_double * len(values))(*values), (ctypes.c_longlong * len(lies))(*lies), count, width)
 
     return run
+
+
+def lanes_of(dtype: torch.dtype, is_aligned: bool) -> int:
+    return 16 // torch.empty(0, dtype=dtype).element_size() if is_aligned else 1
 
 
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("is_aligned", [True, False], ids=["aligned", "not aligned"])
-def test_flat_kernels_compute_every_element_once(op: Op, dtype: torch.dtype, is_aligned: bool, tmp_path: Path) -> None:
+def test_kernels_by_rows_compute_every_element_once(
+    op: Op, dtype: torch.dtype, is_aligned: bool, tmp_path: Path
+) -> None:
     kernel, values = op.kernels["forward"], [default for default, _ in op.hyper.values()]
-    run = emulated(kernel, dtype, tmp_path, is_aligned, is_large=is_aligned)
-    for count, blocks in [(1, 1), (7, 1), (8, 1), (256, 1), (5003, 1), (5003, 2), (5003, 100)]:
+    run = emulated(kernel, dtype, tmp_path, [False] * op.outputs, [False] * len(op.tensors), is_aligned)
+    for count, most in [(1, 1), (7, 1), (8, 1), (256, 1000), (5003, 500), (5003, 10000)]:
         start = 0 if is_aligned else 1
         inputs = [t[start:] for t in op.sample((count + start,), dtype=dtype)]
         outputs = [torch.full((count + 9 + start,), 77.0, dtype=dtype)[start:] for _ in range(op.outputs)]
-        run(blocks, [*inputs, *outputs], values)
+        run([*inputs, *outputs], values, [], count, rt._width(count, 1, most, lanes_of(dtype, is_aligned)))
         for found, expected in zip(outputs, kernel(inputs, values), strict=True):
             tolerance = 4 * torch.finfo(dtype).eps
             torch.testing.assert_close(found[:count], expected, rtol=tolerance, atol=tolerance)
             assert (found[count:] == 77).all()
+
+
+# The whole shape, and that of the second input
+BROADCAST = [
+    ((6, 7), (7,)),
+    ((300, 8), (8,)),
+    ((5, 3, 4), (3, 1)),
+    ((3, 8, 16), (1, 8, 1)),
+    ((2, 3, 2, 2), (3, 2, 2)),
+    ((40, 5), ()),
+    ((4, 6), (4, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("is_aligned", [True, False], ids=["aligned", "not aligned"])
+def test_kernels_by_rows_read_and_sum_what_is_smaller(dtype: torch.dtype, is_aligned: bool, tmp_path: Path) -> None:
+    """The backward of x * y + z, in which only y is broadcast, as the launcher computes it."""
+    kernel, lanes = get("sum_product").kernels["backward"], lanes_of(dtype, is_aligned)
+    assert kernel.tensors == ("grad", "x", "y", "z")
+    sums, columns = [False, True, False], [False, False, True, False]
+    run = emulated(kernel, dtype, tmp_path, sums, columns, is_aligned)
+    for whole, own in BROADCAST:
+        start = 0 if is_aligned else 1
+        count = torch.Size(whole).numel()
+        grad, x, z = (torch.randn(count + start).to(dtype)[start:].view(whole) for _ in range(3))
+        y = torch.randn(own).to(dtype)
+        lie = rt._columns(y.shape, torch.Size(whole))
+        expected = kernel((grad, x, y, z), (), None, (x.shape, y.shape, z.shape))
+        for most in (1, 50, 100_000):
+            width = rt._width(count, lie.repeat * lie.size, most, lanes)
+            assert width % lanes == width % (lie.repeat * lie.size) == 0
+            of_x, of_z = (torch.full((count + start,), 77.0, dtype=dtype)[start:].view(whole) for _ in range(2))
+            total = torch.full((width,), 77.0, dtype=torch.float64)
+            run([grad, x, y, z, of_x, total, of_z], [], lie, count, width)
+            of_y = total.view(-1, lie.size, lie.repeat).sum((0, 2)).view_as(y)
+            torch.testing.assert_close((of_x, of_z), (expected[0], expected[2]))
+            torch.testing.assert_close(of_y.to(dtype), expected[1])
+
+
+def test_operands_that_follow_no_such_rule() -> None:
+    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 5, 6))) is None
+    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 1, 6))) == (1, 24)
+    assert rt._columns(torch.Size((1, 5, 1)), torch.Size((4, 5, 6))) == (6, 5)
+    assert rt._columns(torch.Size(()), torch.Size((4, 5))) == (1, 1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
