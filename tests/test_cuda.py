@@ -56,11 +56,12 @@ def test_kernels_compile_for_cuda(op: Op, what: str, arch: str, dtype: torch.dty
 @pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
 @all_dtypes
 def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
-    kernel, sums = get("sum_product").kernels["backward"], (False, True, True)
+    kernel = get("sum_product").kernels["backward"]
+    sums, columns = (False, True, True), (False, False, True, True)
     assert nvrtc.compile(kernel, dtype, sums=sums, ndim=2).startswith(b"\x7fELF")
     for is_aligned in (True, False):
         told = nvrtc.compile_rows(
-            kernel.cuda_rows_source(dtype, None, None, sums, sums, is_aligned=is_aligned), "sm_90"
+            kernel.cuda_rows_source(dtype, None, None, sums, columns, is_aligned=is_aligned), "sm_90"
         )
         assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
 
