@@ -27,9 +27,8 @@ BAR = 4.0
 # What a modelled error must not exceed. The bar is for every float, and the model looks at a few hundred.
 TARGET = 3.0
 
-# Errors beyond which a type is computed in float64. At all inputs of float32 errors of up to 1.6 times what the model
-# says have been measured near 3; a type with fewer digits asks for it only where float32 has hardly a digit left.
-_WIDENED = {"float32": 2.7, "bfloat16": 2.0**14, "float16": 2.0**11}
+# A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
+_WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
@@ -197,7 +196,7 @@ class Choice:
         printed = _finished(forms)
         single = self._single.worst(printed, columns, near=near)
         wide = single
-        if has_marks(forms) or any(worst.error > _WIDENED["float32"] for worst in single):
+        if has_marks(forms) or any(worst.error > TARGET for worst in single):
             wide = self._single.worst(printed, columns, wide=True, near=False)
         double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import mpmath
 import numpy as np
@@ -15,7 +16,7 @@ from mpmath import mpf
 from gradgen import points
 from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
-from gradgen.model import FORMATS, Array, Point, Program, has_functions
+from gradgen.model import FORMATS, Array, Point, Program, is_quick
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
 
 _PRECISION = 160  # bits that an exact value is computed with at first
@@ -27,8 +28,9 @@ _PEAKS = 2  # points of each result that are looked at more closely, if the erro
 _LARGE = 1.5  # this large,
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
-_CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions, which take long, and without
+_CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
+_IN_BINADE, _SMALL_STEP = 1024, 2.0**-22  # inputs of each exponent, and how far one is moved for a derivative
 _IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
 _CLOSE = 0.25  # how much the result may differ from that at the peak
 _EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
@@ -241,6 +243,8 @@ class Reference:
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
+                if len(self._tensors) == 1 and is_quick(topological(roots)):
+                    close = list(map(max, close, self._dense_errors(roots)))
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
         ]
@@ -292,13 +296,14 @@ class Reference:
     def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], sampled: Sequence[Array]) -> list[Worst]:
         """The worst errors at very many points near some others, where float64 arithmetic is taken for exact.
 
-        Those are the peaks; of arithmetic without functions, which is quick to compute, peaks of every binade.
+        Those are the peaks; where all functions are quick to compute, peaks of every binade.
         """
         order = topological(roots)
         places = [order.index(root) for root in roots]
-        narrow, wide = Program(order, FORMATS["float32"]), Program(order, FORMATS["wide"])
+        quick = is_quick(order)
+        narrow, wide = (Program(order, FORMATS[dtype], quick) for dtype in ("float32", "wide"))
         count, peaks = _CLOSE_NEIGHBOURS, self._peaks(sampled)
-        if not has_functions(order):
+        if quick:
             count, peaks = _MANY_NEIGHBOURS, [*peaks, *self._peaks_of_binades(sampled)]
         found = [Worst(0.0)] * len(roots)
         for peak in peaks:
@@ -315,10 +320,39 @@ class Reference:
                         (abs(right - float(sample.exact[column])) <= _CLOSE * abs(right)) & np.isfinite(right)
                     )
                 if len(near):
-                    errors = Right.of_doubles(right[near], sample.scale[column], self.dtype).errors(values[place][near])
+                    errors = Right.of_doubles(right[near], float(sample.scale[column]), self.dtype).errors(
+                        values[place][near]
+                    )
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
                     found[k] = max(found[k], Worst(float(errors[worst]), at))
+        return found
+
+    def _dense_errors(self, roots: Sequence[Node]) -> list[Worst]:
+        """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
+        order = topological(roots)
+        narrow, wide = (Program(order, FORMATS[dtype], is_quick=True) for dtype in ("float32", "wide"))
+        hyper = {name: value for name, value in self._points[0].items() if name not in self._tensors}
+        (name,) = self._tensors
+        x = _dense(_EXTREME, _IN_BINADE)
+        turns = np.arange(len(x))
+        inputs = {name: x, **{other: np.full(len(x), float(value)) for other, value in hyper.items()}}
+        values, exact = narrow.on(inputs, turns), wide.on(inputs, turns)
+        moved = wide.on({**inputs, name: x * (1 + _SMALL_STEP)}, turns)
+        found = []
+        for root in roots:
+            place = order.index(root)
+            right = exact[place]
+            with np.errstate(all="ignore"):
+                shift = abs(moved[place] - right) / _SMALL_STEP
+            use = np.flatnonzero(np.isfinite(right) & np.isfinite(shift))
+            errors = Right.of_doubles(right[use], shift[use], self.dtype).errors(
+                FORMATS[self.dtype].nearest(values[place][use])
+            )
+            worst = int(errors.argmax()) if len(use) else 0
+            found.append(
+                Worst(float(errors[worst]), ((name, float(x[use[worst]])), *hyper.items())) if len(use) else Worst(0.0)
+            )
         return found
 
     def _around(self, point: Point, count: int) -> dict[str, Array]:
@@ -411,6 +445,15 @@ def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tu
     lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
     found = values(order, lifted)
     return tuple(found[root] for root in roots)
+
+
+@lru_cache(maxsize=1)
+def _dense(extreme: int, count: int) -> Array:
+    """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern."""
+    within = 1 + np.arange(1, count + 1) * _IRRATIONAL[0] % 1
+    powers = 2.0 ** np.arange(1 - extreme, extreme)
+    sizes = np.outer(powers, within).ravel()
+    return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 
 
 def _often(errors: Array) -> float:

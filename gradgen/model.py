@@ -19,6 +19,7 @@ import numpy as np
 import sympy
 from mpmath import mpf
 
+from gradgen import quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
@@ -75,9 +76,11 @@ class Program:
     Args:
         order: the nodes, operands first.
         form: the type of the arithmetic.
+        is_quick: whether functions are computed by `gradgen.quick`, not by mpmath: all of them have to be there.
     """
 
-    def __init__(self, order: Sequence[Node], form: Format) -> None:
+    def __init__(self, order: Sequence[Node], form: Format, is_quick: bool = False) -> None:
+        self._function = _quick_function if is_quick else _function
         self._places = {node: place for place, node in enumerate(order)}
         self._uses = Counter(arg for node in order for arg in node.args)
         self._steps = [self._step(node, form) for node in order]
@@ -131,7 +134,8 @@ class Program:
         if op in _EXACT:
             exact = _EXACT[op]
             return lambda values, inputs, turns: exact(*[values[arg] for arg in args])
-        return lambda values, inputs, turns: _function(op, [values[arg] for arg in args], form, place + turns)
+        function = self._function
+        return lambda values, inputs, turns: function(op, [values[arg] for arg in args], form, place + turns)
 
     def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
         """The parts of a product with a reciprocal that nothing else reads, and so is printed as a division."""
@@ -278,12 +282,13 @@ _EXACT: dict[str, Callable[..., Array]] = {
 _WRITTEN_OUT = frozenset(["input", "flag", "given", "true", "where", *CONDITIONS, *_ARITHMETIC, *_EXACT])
 
 
-def has_functions(order: Sequence[Node]) -> bool:
-    """Whether some nodes are functions of the table that have an error, for which a program takes long."""
-    return any(
-        node.op not in _WRITTEN_OUT or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT)
+def is_quick(order: Sequence[Node]) -> bool:
+    """Whether a program of these nodes may be a quick one."""
+    return all(
+        node.op in quick.FUNCTIONS
         for node in order
         if node.number is None
+        and (node.op not in _WRITTEN_OUT or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT))
     )
 
 
@@ -300,6 +305,15 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
         factor = form.nearest(np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows]))
         value = np.where(factor == 0, np.where(np.isnan(args[0]), args[0], 0.0), value)
     return value
+
+
+def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
+    """The same by arithmetic alone."""
+    value = quick.FUNCTIONS[op](*args)
+    is_exact = (value == np.rint(value)) & (abs(value) < 2.0**52)  # exp(0) is 1 exactly
+    off = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    found: Array = form.nearest(np.where(is_exact, value, value + value * off))
+    return found
 
 
 @lru_cache(maxsize=1 << 16)

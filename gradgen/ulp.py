@@ -76,10 +76,10 @@ class Right:
         self._nearest, self._rest, self._unit, self._beyond, self._undefined = map(np.array, columns)
 
     @classmethod
-    def of_doubles(cls, exact: Array, scale: mpf, dtype: str) -> Right:
-        """Exact results that are finite doubles, of a narrower type, with one scale for all."""
+    def of_doubles(cls, exact: Array, scale: Array | float, dtype: str) -> Right:
+        """Exact results that are finite doubles, of a narrower type."""
         right = cls([], [], dtype)
-        size = np.maximum(np.abs(exact), min(float(scale), _HUGE))
+        size = np.maximum(np.abs(exact), np.minimum(scale, _HUGE))
         exponent = np.maximum(np.frexp(size)[1] - 1, SMALLEST_EXPONENT[dtype])
         unit = np.ldexp(1.0, np.where(size == 0, SMALLEST_EXPONENT[dtype], exponent) - MANTISSA[dtype] + 1)
         right._nearest, right._rest, right._unit = exact, np.zeros_like(exact), unit
