@@ -61,7 +61,7 @@ def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
     assert nvrtc.compile(kernel, dtype, sums=sums, ndim=2).startswith(b"\x7fELF")
     for is_aligned in (True, False):
         told = nvrtc.compile_rows(
-            kernel.cuda_rows_source(dtype, None, None, sums, columns, is_aligned=is_aligned), "sm_90"
+            kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned), "sm_90"
         )
         assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
 
@@ -117,7 +117,7 @@ def emulated(
     source, library = folder / f"{kernel.name}.cpp", folder / f"{kernel.name}-{is_aligned}.so"
     source.write_text(
         SHIM
-        + kernel.cuda_rows_source(dtype, None, None, sums, columns, is_aligned=is_aligned, is_large=is_aligned)
+        + kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned, is_large=is_aligned)
         + f"""
         extern "C" void
         run(void **data, const double *scalars, const long long *lies, long long count, long long width) {{
@@ -200,11 +200,20 @@ def test_kernels_by_rows_read_and_sum_what_is_smaller(dtype: torch.dtype, is_ali
             torch.testing.assert_close(of_y.to(dtype), expected[1])
 
 
+def test_rows_are_no_longer_than_they_need_to_be() -> None:
+    assert rt._width(1 << 20, 1, 1 << 16, 4) == 1 << 16
+    assert rt._width(1001 * 1001, 1001, 1 << 14, 1) == 1001 * 16
+    assert rt._width(7, 1, 1 << 16, 4) == 8
+    assert rt._width(30, 6, 12, 4) == 12
+
+
 def test_operands_that_follow_no_such_rule() -> None:
     assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 5, 6))) is None
     assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 1, 6))) == (1, 24)
     assert rt._columns(torch.Size((1, 5, 1)), torch.Size((4, 5, 6))) == (6, 5)
     assert rt._columns(torch.Size(()), torch.Size((4, 5))) == (1, 1)
+    assert rt._lies(torch.ones(()).expand(4, 5), torch.Size((4, 5))) == (1, 1)
+    assert rt._lies(torch.ones(5, 4).t(), torch.Size((4, 5))) is None
 
 
 # ---------------------------------------------------------------------------------------------------------------------

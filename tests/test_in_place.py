@@ -84,12 +84,22 @@ class TestTensorsOfOtherKinds:
         gradients = [torch.autograd.grad(y.square().sum(), leaf)[0] for y in (whole, expected)]
         torch.testing.assert_close(*gradients, rtol=0, atol=0)
 
-    def test_negative_views(self, name: str) -> None:
+    @pytest.mark.parametrize("detached", [False, True])
+    def test_negative_views(self, name: str, detached: bool) -> None:
         overwrite, compute = pair(name)
         x = torch.randn(5)
         expected = -compute(-x)
-        overwrite(torch._neg_view(x))
+        view = torch._neg_view(x)
+        overwrite(view.detach() if detached else view)
         assert torch.equal(x, expected)
+
+    def test_what_is_left_of_a_transform(self, name: str) -> None:
+        overwrite, compute = pair(name)
+        weight, kept = torch.full((2,), 2.0, requires_grad=True), []
+        torch.func.grad(lambda x: (kept.append(x * weight), x.sum())[1])(torch.ones(2))
+        (found,) = torch.autograd.grad(overwrite(kept[0]).sum(), weight)
+        (expected,) = torch.autograd.grad(compute(torch.ones(2) * weight).sum(), weight)
+        assert torch.equal(found, expected)
 
     def test_transforms(self, name: str) -> None:
         overwrite, compute = pair(name)
