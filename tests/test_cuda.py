@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gallery
@@ -214,6 +218,76 @@ def test_operands_that_follow_no_such_rule() -> None:
     assert rt._columns(torch.Size(()), torch.Size((4, 5))) == (1, 1)
     assert rt._lies(torch.ones(()).expand(4, 5), torch.Size((4, 5))) == (1, 1)
     assert rt._lies(torch.ones(5, 4).t(), torch.Size((4, 5))) is None
+
+
+class CompiledText:
+    """In place of cupy.RawKernel: the text as C++, called for one thread after the other."""
+
+    def __init__(self, text: str, name: str, options: Sequence[str], folder: Path) -> None:
+        compiler = shutil.which("g++") or shutil.which("c++")
+        if compiler is None:
+            pytest.skip("no C++ compiler")
+        source, library = folder / "kernel.cpp", folder / f"{len(list(folder.glob('*.so')))}.so"
+        place = 'extern "C" void place(unsigned block, unsigned thread) { blockIdx.x = block; threadIdx.x = thread; }'
+        source.write_text(f"{SHIM}{text}\n{place}\n")
+        flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
+        subprocess.run([compiler, *flags, source, "-o", library], check=True)
+        loaded = ctypes.CDLL(str(library))
+        self._place, self._kernel = loaded.place, getattr(loaded, name)
+
+    def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float]) -> None:
+        passed = [ctypes.c_double(a) if isinstance(a, float) else ctypes.c_longlong(a) for a in arguments]
+        for index in range(grid[0] * block[0]):
+            self._place(index // block[0], index % block[0])
+            self._kernel(*passed)
+
+
+@pytest.fixture
+def launchers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
+    """Launchers of CUDA kernels whose device is this machine's processor."""
+    device = SimpleNamespace(
+        Device=lambda number: contextlib.nullcontext(), ExternalStream=lambda *at: contextlib.nullcontext()
+    )
+    cupy = SimpleNamespace(cuda=device, RawKernel=functools.partial(CompiledText, folder=tmp_path))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(rt, "_multiprocessors", lambda device: 1)
+
+    def make(*of: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "cupy", cupy)
+            return rt._CudaLauncher(*of)
+
+    return make
+
+
+# The shapes of x, y and z in (x + y) * z, and of the incoming gradient a number that is expanded
+SHAPES = [
+    ((5, 3), (5, 3), (5, 3)),
+    ((4, 6), (6,), ()),
+    ((4, 6), (1, 6), (4, 6)),
+    ((70, 33), (33,), (33,)),
+    ((2, 3, 4), (3, 1), (2, 3, 4)),
+    ((3, 1), (1, 5), (3, 5)),
+    ((9, 7), (9, 1), ()),
+    ((), (), ()),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_what_is_launched_gives_what_cpu_kernels_do(
+    shapes: Sequence[Sequence[int]], dtype: torch.dtype, launchers: Callable[..., Any]
+) -> None:
+    kernel = get("sum_product").kernels["backward"]
+    inputs = [torch.randn(shape).to(dtype) for shape in shapes]
+    whole = torch.broadcast_shapes(*shapes)
+    own = [torch.Size(shape) for shape in shapes]
+    sums = tuple(shape != whole for shape in own)
+    launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 4, (True,) * 3, sums))
+    for grad in (torch.randn(whole).to(dtype), torch.tensor(0.5, dtype=dtype).expand(whole)):
+        outputs = [torch.full(shape, 77.0, dtype=dtype) for shape in own]
+        launch([grad, *inputs], outputs, [], sums)
+        torch.testing.assert_close(tuple(outputs), kernel((grad, *inputs), (), None, own))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
