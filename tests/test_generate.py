@@ -30,6 +30,7 @@ def nested(levels: int, folder: Path) -> str:
     return generate.module(spec, templates_dir())
 
 
+@pytest.mark.slow
 def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
     lengths = [len(nested(levels, tmp_path)) for levels in (8, 16, 32)]
     assert lengths[1] <= 2.3 * lengths[0]

@@ -51,6 +51,6 @@ def test_many_errors_at_once_are_those_of_each(dtype: str) -> None:
 def test_doubles_are_exact_results_too(scale: float) -> None:
     exact = np.array([float(value) for _, value, _ in cases("float32") if abs(value) < 1e300])
     computed = np.array([result for result, value, _ in cases("float32") if abs(value) < 1e300])
-    found = Right.of_doubles(exact, mpf(scale), "float32").errors(computed)
+    found = Right.of_doubles(exact, scale, "float32").errors(computed)
     expected = [mixed_error(c, mpf(e), mpf(scale), "float32") for c, e in zip(computed, exact.tolist(), strict=True)]
     assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
