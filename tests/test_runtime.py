@@ -1478,6 +1478,17 @@ def test_a_cupy_that_fails_is_tried_once(rt: ModuleType, monkeypatch: pytest.Mon
     assert len(tried) == 2  # once for each kernel
 
 
+def test_a_lack_of_memory_is_told_and_does_not_last(rt: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(rt, "_choose_path", lambda tensors: "cuda")
+    monkeypatch.setattr(rt, "_CudaLauncher", lambda kernel, variant: launch)
+    for _ in range(2):
+        with pytest.raises(torch.OutOfMemoryError):
+            thrice_without_cuda(rt)
+
+
 @gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
