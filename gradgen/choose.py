@@ -51,10 +51,8 @@ _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.8
 _DIFFERENCE, _PRODUCT = "a difference", "a product"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
-_LONG, _LONGER = (
-    64,
-    1.25,
-)  # from how many nodes on a form must not cost so many times as much: it would grow level by level
+_LONG = 64  # nodes from which on a form
+_LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
 NEEDS: dict[str, tuple[str, ...]] = {}
 
-_LOW: tuple[tuple[float, ...], ...] = (
+LOW: tuple[tuple[float, ...], ...] = (
     (
         6.262771053587241e-13,
         -4.160618845515828e-12,
@@ -77,7 +77,7 @@ _LOW: tuple[tuple[float, ...], ...] = (
         0.08983648318540813,
     ),
 )
-_HIGH: tuple[tuple[float, ...], ...] = (
+HIGH: tuple[tuple[float, ...], ...] = (
     (
         -1.6525741884556504e-10,
         -2.608498390875632e-10,
@@ -185,10 +185,10 @@ def _positive(order: int) -> str:
     return f"""double s;
     if (a < 1) {{
         const double y = 2 * a - 1;
-        {_nested("y", _LOW[order])}
+        {_nested("y", LOW[order])}
     }} else {{
         const double y = 1 - 6 / (a + 2), d = 1 + 2 * a;
-        {_nested("y", _HIGH[order])}
+        {_nested("y", HIGH[order])}
         s = s{" / d" * (order + 1)};
     }}"""
 
@@ -228,8 +228,8 @@ FN real i2erfcx(real t) {{
 TORCH["erfcx_double"] = f'''\
 def erfcx_positive(order: int, a: Tensor) -> Tensor:
     """exp(a^2) times a repeated integral of erfc beyond a >= 0, in double."""
-    low = {_tuples(_LOW)}[order]
-    high = {_tuples(_HIGH)}[order]
+    low = {_tuples(LOW)}[order]
+    high = {_tuples(HIGH)}[order]
     d = 1 + 2 * a.clamp(min=1)
     y, p = 2 * a.clamp(max=1) - 1, 0.0
     for c in low:

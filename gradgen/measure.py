@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -320,9 +320,8 @@ class Reference:
                         (abs(right - float(sample.exact[column])) <= _CLOSE * abs(right)) & np.isfinite(right)
                     )
                 if len(near):
-                    errors = Right.of_doubles(right[near], float(sample.scale[column]), self.dtype).errors(
-                        values[place][near]
-                    )
+                    scale = float(sample.scale[column])
+                    errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][near])
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
                     found[k] = max(found[k], Worst(float(errors[worst]), at))
@@ -334,7 +333,7 @@ class Reference:
         narrow, wide = (Program(order, FORMATS[dtype], is_quick=True) for dtype in ("float32", "wide"))
         hyper = {name: value for name, value in self._points[0].items() if name not in self._tensors}
         (name,) = self._tensors
-        x = _dense(_EXTREME, _IN_BINADE)
+        x = _dense()
         turns = np.arange(len(x))
         inputs = {name: x, **{other: np.full(len(x), float(value)) for other, value in hyper.items()}}
         values, exact = narrow.on(inputs, turns), wide.on(inputs, turns)
@@ -345,14 +344,12 @@ class Reference:
             right = exact[place]
             with np.errstate(all="ignore"):
                 shift = abs(moved[place] - right) / _SMALL_STEP
-            use = np.flatnonzero(np.isfinite(right) & np.isfinite(shift))
-            errors = Right.of_doubles(right[use], shift[use], self.dtype).errors(
-                FORMATS[self.dtype].nearest(values[place][use])
-            )
-            worst = int(errors.argmax()) if len(use) else 0
-            found.append(
-                Worst(float(errors[worst]), ((name, float(x[use[worst]])), *hyper.items())) if len(use) else Worst(0.0)
-            )
+            errors = np.zeros(len(x))
+            use = np.isfinite(right) & np.isfinite(shift)
+            computed = FORMATS[self.dtype].nearest(values[place][use])
+            errors[use] = Right.of_doubles(right[use], shift[use], self.dtype).errors(computed)
+            worst = int(errors.argmax())
+            found.append(Worst(float(errors[worst]), ((name, float(x[worst])), *hyper.items())))
         return found
 
     def _around(self, point: Point, count: int) -> dict[str, Array]:
@@ -447,11 +444,11 @@ def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tu
     return tuple(found[root] for root in roots)
 
 
-@lru_cache(maxsize=1)
-def _dense(extreme: int, count: int) -> Array:
+@cache
+def _dense() -> Array:
     """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern."""
-    within = 1 + np.arange(1, count + 1) * _IRRATIONAL[0] % 1
-    powers = 2.0 ** np.arange(1 - extreme, extreme)
+    within = 1 + np.arange(1, _IN_BINADE + 1) * _IRRATIONAL[0] % 1
+    powers = 2.0 ** np.arange(1 - _EXTREME, _EXTREME)
     sizes = np.outer(powers, within).ravel()
     return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 

@@ -225,24 +225,11 @@ def _sum_error(node: Node, form: Format) -> Operation:
 
 
 def _product_error(node: Node, form: Format) -> Operation:
-    return lambda a, b, product: form.nearest(_fused(a, b, -product))
+    return lambda a, b, product: form.nearest(quick.fused(a, b, -product))
 
 
 def _quotient_error(node: Node, form: Format) -> Operation:
-    return lambda a, b, quotient: form.nearest(form.nearest(_fused(-quotient, b, a)) / b)
-
-
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c, rounded once, for a c that is nearly -a * b and numbers that are not among the largest."""
-    product = a * b
-    a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    total: Array = (product + c) + error
-    return total
-
-
-_SPLIT = 2.0**27 + 1  # Dekker's: into halves whose products are exact
+    return lambda a, b, quotient: form.nearest(form.nearest(quick.fused(-quotient, b, a)) / b)
 
 
 def _rest(node: Node, form: Format) -> Operation:
@@ -299,7 +286,7 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     """A function of the table, off by the error it may have: here to this side, there to that."""
     rows = list(zip(*(arg.tolist() for arg in args), strict=True))
     nearest, rest, is_exact = (np.array(column) for column in zip(*(_exact(op, *row) for row in rows), strict=True))
-    off = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    off = _off(op, form, places)
     value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
     if op.startswith("mul_"):  # r * f(t), where even the texts of `scaled` have 0
         factor = form.nearest(np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows]))
@@ -311,9 +298,14 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
     """The same by arithmetic alone."""
     value = quick.FUNCTIONS[op](*args)
     is_exact = (value == np.rint(value)) & (abs(value) < 2.0**52)  # exp(0) is 1 exactly
-    off = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
-    found: Array = form.nearest(np.where(is_exact, value, value + value * off))
+    found: Array = form.nearest(np.where(is_exact, value, value + value * _off(op, form, places)))
     return found
+
+
+def _off(op: str, form: Format, places: Array) -> Array:
+    """By what share of its value a function errs before it is rounded."""
+    off: Array = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    return off
 
 
 @lru_cache(maxsize=1 << 16)

@@ -21,7 +21,7 @@ _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first ha
 _EXPONENTIAL = [1 / math.factorial(k) for k in range(14, 0, -1)]  # of (exp(r) - 1)/r
 _LOGARITHM = [2 / (2 * k + 1) for k in range(12, 0, -1)]  # of log((1 + s)/(1 - s))/s - 2, in s^2
 _MOST = 1500.0  # beyond which an exponential vanishes or overflows
-_SPLIT = 2.0**27 + 1  # Dekker's: into halves whose products are exact
+_SPLIT = 2.0**27 + 1  # into halves whose products are exact
 
 
 def _nested(x: Array, coefficients: Sequence[float]) -> Array:
@@ -122,22 +122,24 @@ def pow(base: Array, exponent: Array) -> Array:
     return np.where((base < 0) & ~whole, np.nan, np.where(exponent == 0, 1.0, found))
 
 
-def _square_error(a: Array) -> Array:
-    """What a * a lacks (Dekker 1971)."""
-    high = _SPLIT * a - (_SPLIT * a - a)
-    low = a - high
-    return ((high * high - a * a) + 2 * high * low) + low * low
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c, rounded once, for a c that is nearly -a * b and numbers not among the largest (Dekker 1971)."""
+    product = a * b
+    a_high, b_high = _SPLIT * a - (_SPLIT * a - a), _SPLIT * b - (_SPLIT * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return (product + c) + error
 
 
 def _positive_erfcx(order: int, a: Array) -> Array:
     near, far = np.minimum(a, 1.0), np.maximum(a, 1.0)
-    above = _nested(1 - 6 / (far + 2), tables._HIGH[order]) / (1 + 2 * far) ** (order + 1)
-    return np.where(a < 1, _nested(2 * near - 1, tables._LOW[order]), above)
+    above = _nested(1 - 6 / (far + 2), tables.HIGH[order]) / (1 + 2 * far) ** (order + 1)
+    return np.where(a < 1, _nested(2 * near - 1, tables.LOW[order]), above)
 
 
 def erfc(x: Array) -> Array:
     a = np.minimum(abs(x), 40.0)
-    tail = _positive_erfcx(0, a) * exp(-a * a) * (1 - _square_error(a))
+    tail = _positive_erfcx(0, a) * exp(-a * a) * (1 - fused(a, a, -a * a))
     return np.where(x < 0, 2 - tail, tail)
 
 
@@ -150,7 +152,7 @@ def erf(x: Array) -> Array:
 
 def erfcx(x: Array) -> Array:
     a = np.minimum(abs(x), 1e10)
-    below = 2 * exp(a * a) * (1 + _square_error(a)) - _positive_erfcx(0, a)
+    below = 2 * exp(a * a) * (1 + fused(a, a, -a * a)) - _positive_erfcx(0, a)
     return np.where(x < 0, below, _positive_erfcx(0, a))
 
 

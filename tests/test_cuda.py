@@ -106,22 +106,29 @@ using namespace std;
 """
 
 
+def compiled(text: str, folder: Path) -> ctypes.CDLL:
+    """CUDA text as C++."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    source, library = folder / "kernel.cpp", folder / f"{len(list(folder.glob('*.so')))}.so"
+    source.write_text(SHIM + text)
+    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
+    subprocess.run([compiler, *flags, source, "-o", library], check=True)
+    return ctypes.CDLL(str(library))
+
+
 def emulated(
     kernel: Any, dtype: torch.dtype, folder: Path, sums: Sequence[bool], columns: Sequence[bool], is_aligned: bool
 ) -> Callable[..., None]:
     """What a kernel for contiguous operands does, all of them given, in blocks that cover so many columns."""
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     stored = {torch.float32: "float", torch.float64: "double"}.get(dtype, "unsigned short")
     types = [stored] * len(kernel.tensors) + ["double" if is_sum else stored for is_sum in sums]
     arguments = [f"({type} *)data[{k}]" for k, type in enumerate(types)]
     arguments += [f"scalars[{k}]" for k in range(len(kernel.scalars))]
     arguments += [f"lies[{k}]" for k in range(2 * sum(columns))]
-    source, library = folder / f"{kernel.name}.cpp", folder / f"{kernel.name}-{is_aligned}.so"
-    source.write_text(
-        SHIM
-        + kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned, is_large=is_aligned)
+    library = compiled(
+        kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned, is_large=is_aligned)
         + f"""
         extern "C" void
         run(void **data, const double *scalars, const long long *lies, long long count, long long width) {{
@@ -129,11 +136,10 @@ def emulated(
             for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
                 for (threadIdx.x = 0; threadIdx.x < GG_BLOCK; threadIdx.x++)
                     gradgen_{kernel.name}({", ".join([*arguments, "count", "width"])});
-        }}"""
+        }}""",
+        folder,
     )
-    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
-    subprocess.run([compiler, *flags, source, "-o", library], check=True)
-    function = ctypes.CDLL(str(library)).run
+    function = library.run
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_longlong] * 2
 
     def run(tensors: Sequence[Tensor], values: Sequence[float], lies: Sequence[int], count: int, width: int) -> None:
@@ -224,16 +230,9 @@ class CompiledText:
     """In place of cupy.RawKernel: the text as C++, called for one thread after the other."""
 
     def __init__(self, text: str, name: str, options: Sequence[str], folder: Path) -> None:
-        compiler = shutil.which("g++") or shutil.which("c++")
-        if compiler is None:
-            pytest.skip("no C++ compiler")
-        source, library = folder / "kernel.cpp", folder / f"{len(list(folder.glob('*.so')))}.so"
         place = 'extern "C" void place(unsigned block, unsigned thread) { blockIdx.x = block; threadIdx.x = thread; }'
-        source.write_text(f"{SHIM}{text}\n{place}\n")
-        flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._NATIVE]
-        subprocess.run([compiler, *flags, source, "-o", library], check=True)
-        loaded = ctypes.CDLL(str(library))
-        self._place, self._kernel = loaded.place, getattr(loaded, name)
+        library = compiled(f"{text}\n{place}\n", folder)
+        self._place, self._kernel = library.place, getattr(library, name)
 
     def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float]) -> None:
         passed = [ctypes.c_double(a) if isinstance(a, float) else ctypes.c_longlong(a) for a in arguments]

@@ -81,14 +81,20 @@ def _in_threads(function: Callable[[int], _T], count: int) -> Iterator[_T]:
         torch.set_num_threads(threads)
 
 
-_buffers = threading.local()
+class _Scratch(threading.local):
+    """Columns of doubles of the thread's own, to be overwritten: new memory is cleared first, which costs more."""
+
+    def __init__(self) -> None:
+        self._kept = torch.empty(2, 0, dtype=torch.float64)
+
+    def columns(self, count: int) -> tuple[Tensor, Tensor]:
+        """Two of them."""
+        if self._kept.shape[1] < count:
+            self._kept = torch.empty(2, count, dtype=torch.float64)
+        return self._kept[0, :count], self._kept[1, :count]
 
 
-def _scratch(like: Tensor) -> list[Tensor]:
-    """Two tensors of the thread's own, to be overwritten: new memory has to be cleared first, which costs more."""
-    if len(getattr(_buffers, "kept", [""])[0]) < len(like):
-        _buffers.kept = [torch.empty_like(like) for _ in range(2)]
-    return [buffer[: len(like)] for buffer in _buffers.kept]
+_scratch = _Scratch()
 
 
 class _Sweep:
@@ -148,7 +154,7 @@ class _Sweep:
         self, computed: Tensor, exact: Tensor, slopes: Iterable[tuple[Tensor, Tensor]], worst: float
     ) -> Tensor:
         """Which results may be off by more than is known: few, and found with little work."""
-        size, other = _scratch(exact)
+        size, other = _scratch.columns(len(exact))
         torch.abs(exact, out=size)
         for x, slope in slopes:
             torch.mul(x, slope, out=other)
