@@ -57,7 +57,8 @@ class _Inside(Space):
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         """A chunk: a column of what is inside."""
         ((name, x),) = super().__getitem__(self._chunks[k]).items()
-        return {name: x if self._all else x[(x > self._low) & (x < self._high)]}
+        whole = self._all or all(self._low < end < self._high for end in (x[0], x[-1]))
+        return {name: x if whole else x[(x > self._low) & (x < self._high)]}
 
 
 def measured(names: Sequence[str]) -> Iterator[tuple[str, list[Measured]]]:

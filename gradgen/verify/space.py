@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradgen.verify import points
 
-_CHUNK = 1 << 18  # numbers at a time: what is computed of them stays in the processor's cache
+_CHUNK = 1 << 16  # numbers at a time: a few columns of them stay in a core's own cache
 _TUPLES = 10_000_000  # of several inputs
 _MOST_OF_GRID = 1 << 14
 _SIGNED = {16: torch.int16, 32: torch.int32}
