@@ -417,6 +417,15 @@ class _OperationText:
         return "    " + call_text("def forward", kinds, f" -> {self.result_type}:", 4)
 
     @property
+    def quick_call(self) -> str:
+        """How the public function tries the short way."""
+        scalars = [p.name for p in self.forward.scalars]
+        items = [tuple_text(self.tensors)] + ([tuple_text(scalars)] if scalars else [])
+        if [p.name for p in self.parameters] == [*self.tensors, *scalars]:
+            items.append(f"function={self.class_name}Function")
+        return call_text(f"{self.local('quick')} = _{self.constant}.quick", items, indent=4)
+
+    @property
     def backward_head(self) -> str:
         missing = {s.name for s in self.operation.saved if len(s.readers) < len(self.differentiable)}
         missing |= set(self.grads) if len(self.grads) > 1 else set()
@@ -445,6 +454,7 @@ class _OperationText:
     def backward_call(self) -> str:
         items = [
             f"{self.class_name}BackwardFunction",
+            f"_{self.constant}_BACKWARD",
             tuple_text(self.backward_inputs),
             tuple_text(f"ctx.{p.name}" for p in self.scalars),
             self.local("wanted"),

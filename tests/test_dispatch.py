@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from generated.losses import huber
-from generated.swish import _SWISH, swish
+from generated.swish import _SWISH, SwishFunction, swish
 
 rt = gallery.runtime()
 
@@ -55,6 +55,10 @@ def test_it_serves_what_autograd_need_not_see() -> None:
     with torch.no_grad():
         assert _SWISH.quick((asks,), BETA) is not None
         assert _SWISH.quick((torch.nn.Parameter(asks),), BETA) is not None
+        assert _SWISH.quick((asks,), BETA, function=SwishFunction)[0].grad_fn is None
+    recorded = _SWISH.quick((asks,), BETA, function=SwishFunction)
+    assert recorded is not None
+    assert type(recorded[0].grad_fn).__name__ == "SwishFunctionBackward"
     with torch.inference_mode():
         made_here = x(4)
         result = _SWISH.quick((made_here,), BETA)
@@ -127,13 +131,16 @@ def test_whoever_watches_sees_the_operations() -> None:
             seen.append(str(function))
             return function(*args, **(kwargs or {}))
 
+    asks = x(4).requires_grad_()
     with Watch():
         assert _SWISH.quick((x(4),), BETA) is None
+        assert _SWISH.quick((asks,), BETA, function=SwishFunction) is None
         seen.clear()
         swish(x(4))
     assert seen
     with forward_ad.dual_level():
         assert _SWISH.quick((x(4),), BETA) is None
+        assert _SWISH.quick((asks,), BETA, function=SwishFunction) is None
     with rt.force_path("torch"):
         assert _SWISH.quick((x(4),), BETA) is None
 
