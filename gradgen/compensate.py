@@ -109,7 +109,7 @@ class Compensation:
         """Of what is computed in place of a / b."""
         own = quotient.graph.apply("quotient_error", a, b, quotient)
         inherited = _total(self._known[a], _times(-quotient, self._known[b]))
-        return _total(own, None if inherited is None else inherited / b)
+        return _total(own, None if inherited is None else inherited * b.graph.inverse(b))
 
     def _of_power(self, node: Node) -> Node | None:
         base, exponent = node.args

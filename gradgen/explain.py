@@ -20,7 +20,7 @@ from gradgen.load import Formula, load
 from gradgen.measure import Worst
 from gradgen.plan import Accuracy, Kernel, plan
 from gradgen.primitives import PRIMITIVES
-from gradgen.printers.base import PRODUCT, Printer
+from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
 from gradgen.rewrite import Step, folded, recorded, rewrite
@@ -244,15 +244,6 @@ class Explanation:
         return "\n".join(parts)
 
 
-class _Plain(Printer):
-    """Prints nodes for a terminal."""
-
-    def print_pow(self, node: Node) -> tuple[str, int]:
-        if node.args[1].is_number(-1):
-            return f"1 / {self._denominator(node)}", PRODUCT
-        return super().print_pow(node)
-
-
 # What was typed
 
 
@@ -320,7 +311,7 @@ def _shown(step: Step) -> Rewrite:
     for node in order:
         if node not in shown and node not in sides and _size(node, shown) > _MOST:
             shown[node] = "..."
-    printer = _Plain(shown)
+    printer = Printer(shown)
     before, after = map(printer.statement, sides)
     parts = tuple(f"{name} = {printer.statement(node)}" for node, name in named.items() if node not in deep)
     return Rewrite(step, before, after, parts)
@@ -443,7 +434,7 @@ def _plain(block: Block) -> list[str]:
     """The equations as lines of plain text."""
     lines = [
         f"d {equation.left}/d {equation.by} = {text}" if equation.by else f"{equation.left} = {text}"
-        for equation, text in block.texts(_Plain(block.names))
+        for equation, text in block.texts(Printer(block.names))
     ]
     used = _functions(equation.node for equation in block.equations)
     return lines + [f"({meaning})" for name, meaning in _OWN.items() if name in used]

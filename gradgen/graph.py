@@ -224,6 +224,11 @@ class Graph:
             return self.mul(self.const(sympy.sqrt(inner)), self.power(rest, exponent))
         return self._intern("pow", (base, exponent))
 
+    def inverse(self, a: Node) -> Node:
+        """1 / a; if that is a power it stays one, which `power` would merge with the division."""
+        minus_one = self.const(MINUS_ONE)
+        return self._intern("pow", (a, minus_one)) if a.op == "pow" else self.power(a, minus_one)
+
     # Selection and everything else
 
     def where(self, condition: Node, p: Node, q: Node) -> Node:

@@ -1,4 +1,4 @@
-"""The last passes over a graph: products that are 0 times infinity, and NaN through a selection."""
+"""The last passes over a graph: products that are 0 times infinity, NaN through a selection, and divisions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import reduce
 
 import sympy
 
+from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import Factor, factors
@@ -16,7 +17,7 @@ from gradgen.rewrite import Factor, factors
 def limits(roots: Sequence[Node]) -> list[Node]:
     """The roots with vanishing products and NaN made right; the results are for printing, no rule fits them."""
     facts = _Facts()
-    return _propagate_nan(_damp_products(roots, facts), facts)
+    return one_division(_propagate_nan(_damp_products(roots, facts), facts))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Where the values of nodes lie, as far as signs and bounds tell: enough to see that a formula is never real."""
+"""Where the values of nodes lie, as far as signs and bounds tell."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gradgen.graph import Node, topological
@@ -31,8 +31,6 @@ _UP = Range(0, _INF)
 
 # What a primitive gives, whatever its operands are.
 _IMAGES: dict[str, Range] = {
-    "exp": _POSITIVE,
-    "exp2": _POSITIVE,
     "expm1": Range(-1),
     "sigmoid": Range(0, 1, zero=False),
     "logistic_density": Range(0, 0.25, zero=False),
@@ -48,6 +46,7 @@ _IMAGES: dict[str, Range] = {
     "acos": Range(0, 3.2),
     "hypot": _UP,
     "abs": _UP,
+    "modulus": _UP,
     "sign": Range(-1, 1),
 }
 
@@ -72,15 +71,23 @@ class Ranges:
     def __init__(self) -> None:
         self._known: dict[Node, Range] = {}
 
+    def __call__(self, root: Node) -> Range:
+        """The range of a node."""
+        for _ in self._new(root):
+            pass
+        return self._known[root]
+
     def never_real(self, root: Node) -> Node | None:
         """The first node below `root`, and not seen before, that is not real for any input."""
+        return next((node for node, args in self._new(root) if _leaves_domain(node, args)), None)
+
+    def _new(self, root: Node) -> Iterator[tuple[Node, list[Range]]]:
+        """The nodes whose ranges have not been found before, with those of their operands."""
         for node in topological([root], stop=self._known.keys()):
             if node not in self._known:
                 args = [self._known[arg] for arg in node.args]
                 self._known[node] = _range(node, args)
-                if _leaves_domain(node, args):
-                    return node
-        return None
+                yield node, args
 
 
 def _leaves_domain(node: Node, args: list[Range]) -> bool:
@@ -134,6 +141,10 @@ def _power(node: Node, args: list[Range]) -> Range:
     return Range(-_INF, 0, zero) if base.high <= 0 else Range(-_INF, _INF, zero)
 
 
+def _exponential(_: Node, args: list[Range]) -> Range:
+    return Range(0, 1 if args[0].high <= 0 else _INF, zero=False)
+
+
 def _maximum(_: Node, args: list[Range]) -> Range:
     a, b = args
     low = max(a.low, b.low)
@@ -163,4 +174,6 @@ _BOUNDS: dict[str, Callable[[Node, list[Range]], Range]] = {
     "maximum": _maximum,
     "minimum": _minimum,
     "where": _hull,
+    "exp": _exponential,
+    "exp2": _exponential,
 }

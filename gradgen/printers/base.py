@@ -128,6 +128,8 @@ class Printer:
         base, exponent = node.args
         if exponent.is_number(sympy.Rational(1, 2)):
             return f"sqrt({self.expression(base)})", ATOM
+        if exponent.is_number(-1):
+            return f"1 / {self._denominator(node)}", PRODUCT
         return f"{self.expression(base, ATOM)}**{self.expression(exponent, ATOM)}", UNARY
 
     # Selection
