@@ -243,8 +243,9 @@ class Reference:
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
-                if len(self._tensors) == 1 and is_quick(topological(roots)):
-                    close = list(map(max, close, self._dense_errors(roots)))
+        is_dense = near and not wide and self.dtype == "float32" and len(self._tensors) == 1
+        if is_dense and is_quick(topological(roots)):
+            close = list(map(max, close, self._dense_errors(roots)))
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
         ]
