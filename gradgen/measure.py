@@ -243,8 +243,7 @@ class Reference:
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
-        is_dense = near and not wide and self.dtype == "float32" and len(self._tensors) == 1
-        if is_dense and is_quick(topological(roots)):
+        if near and self._is_dense(topological(roots)) and not wide:
             close = list(map(max, close, self._dense_errors(roots)))
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
@@ -297,7 +296,8 @@ class Reference:
     def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], sampled: Sequence[Array]) -> list[Worst]:
         """The worst errors at very many points near some others, where float64 arithmetic is taken for exact.
 
-        Those are the peaks; where all functions are quick to compute, peaks of every binade.
+        Those are the peaks; where all functions are quick to compute, peaks of every binade, unless `_dense_errors` has
+        these.
         """
         order = topological(roots)
         places = [order.index(root) for root in roots]
@@ -305,7 +305,8 @@ class Reference:
         narrow, wide = (Program(order, FORMATS[dtype], quick) for dtype in ("float32", "wide"))
         count, peaks = _CLOSE_NEIGHBOURS, self._peaks(sampled)
         if quick:
-            count, peaks = _MANY_NEIGHBOURS, [*peaks, *self._peaks_of_binades(sampled)]
+            count = _MANY_NEIGHBOURS
+            peaks += [] if self._is_dense(order) else self._peaks_of_binades(sampled)
         found = [Worst(0.0)] * len(roots)
         for peak in peaks:
             sample = self._sample(peak)
@@ -327,6 +328,10 @@ class Reference:
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
                     found[k] = max(found[k], Worst(float(errors[worst]), at))
         return found
+
+    def _is_dense(self, order: Sequence[Node]) -> bool:
+        """Whether what is computed by these nodes is to be looked at in `_dense_errors`."""
+        return self.dtype == "float32" and len(self._tensors) == 1 and is_quick(order)
 
     def _dense_errors(self, roots: Sequence[Node]) -> list[Worst]:
         """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
@@ -383,7 +388,8 @@ class Reference:
         """The errors at some of the points; the functions err to sides that vary."""
         order = topological(roots)
         form = FORMATS["wide" if wide else self.dtype]
-        values = Program(order, form)(self._points[which], which.start or 0)
+        quick = self.dtype == "float32" and is_quick(order)
+        values = Program(order, form, quick)(self._points[which], which.start or 0)
         rounded = FORMATS[self.dtype].nearest
         return [
             self._facts.right[column].errors(rounded(values[order.index(root)]), which)

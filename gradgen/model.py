@@ -288,18 +288,26 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     nearest, rest, is_exact = (np.array(column) for column in zip(*(_exact(op, *row) for row in rows), strict=True))
     off = _off(op, form, places)
     value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
-    if op.startswith("mul_"):  # r * f(t), where even the texts of `scaled` have 0
-        factor = form.nearest(np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows]))
-        value = np.where(factor == 0, np.where(np.isnan(args[0]), args[0], 0.0), value)
+    if op.startswith("mul_"):
+        scaled_up = np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows])
+        value = _without_vanished(value, args[0], form.nearest(scaled_up))
     return value
 
 
 def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
     """The same by arithmetic alone."""
     value = quick.FUNCTIONS[op](*args)
-    is_exact = (value == np.rint(value)) & (abs(value) < 2.0**52)  # exp(0) is 1 exactly
+    is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
     found: Array = form.nearest(np.where(is_exact, value, value + value * _off(op, form, places)))
+    if op.startswith("mul_"):
+        scaled_up = np.ldexp(quick.FUNCTIONS[op.removeprefix("mul_")](args[1]), 64)
+        found = _without_vanished(found, args[0], form.nearest(scaled_up))
     return found
+
+
+def _without_vanished(value: Array, r: Array, scaled_up: Array) -> Array:
+    """r * f(t), but 0 where the texts of `scaled` have 0, for even f(t) times 2**64 is."""
+    return np.where(scaled_up == 0, np.where(np.isnan(r), r, 0.0), value)
 
 
 def _off(op: str, form: Format, places: Array) -> Array:
