@@ -55,8 +55,9 @@ def rewrite(roots: Iterable[Node]) -> list[Node]:
 
 def tried(node: Node) -> Iterator[tuple[Node, Rule]]:
     """The node with one of the rules that are only tried applied wherever it fits; each with the rule."""
+    views = [_View(below) for below in topological([node])]
     for rule in RULES:
-        if rule.tried:
+        if rule.tried and any(_apply(_pattern(rule), view) for view in views):
             form = _Rewriter(rule).node(node)
             if form is not node:
                 yield form, rule
@@ -150,6 +151,19 @@ class _Pattern:
         self.rule = rule
         self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
+        self.needs = frozenset(part.op for part in _parts(self.pattern)) - _FIT_ANYTHING
+
+
+_FIT_ANYTHING = {"input", "const", "mul"}  # a wild name, a number, one times something
+
+
+def _parts(pattern: Node) -> list[Node]:
+    """What a pattern looks for in a node: terms of a sum, factors of a product, else operands."""
+    if pattern.op == "add":
+        return [item for _, item in terms(pattern) if item is not None]
+    if _is_product(pattern):
+        return [item for item, _ in factors(pattern)[1]]
+    return list(pattern.args)
 
 
 def _maker(graph: Graph, name: str) -> Callable[..., Any]:
@@ -243,9 +257,27 @@ class _View:
         number, found = factors(self.node)
         return number, found if len(found) <= _LONGEST else []
 
+    @cached_property
+    def term_kinds(self) -> set[str]:
+        return {item.op for _, item in self.terms if item is not None}
+
+    @cached_property
+    def factor_kinds(self) -> set[str]:
+        return {item.op for item, _ in self.factors[1]}
+
+    def has(self, pattern: _Pattern) -> bool:
+        """Whether something of each kind that a pattern needs is there: quick to tell, and mostly not so."""
+        if pattern.pattern.op == "add":
+            return pattern.needs <= self.term_kinds
+        if _is_product(pattern.pattern):
+            return pattern.needs <= self.factor_kinds
+        return pattern.needs <= {arg.op for arg in self.node.args}
+
 
 def _apply(pattern: _Pattern, view: _View) -> Node | None:
     """What the rule makes of the node, None where it does not fit."""
+    if not view.has(pattern):
+        return None
     condition = pattern.rule.condition
     for binding, finish in _whole_matches(pattern.pattern, view, pattern.rule.whole):
         numbers = [binding[name].number for name in _NUMBERS if name in binding]
@@ -263,18 +295,20 @@ def _whole_matches(pattern: Node, view: _View, whole: bool) -> Iterator[tuple[Bi
     """Matches of a pattern at a node, each with how to put the replacement into what surrounds it."""
     if pattern.op == "add":
         yield from _rest_matches(pattern, view) if whole else _sum_matches(pattern, view)
-    elif pattern.op in ("mul", "pow") and not _is_root(pattern):
+    elif _is_product(pattern):
         yield from _rest_of_product_matches(pattern, view) if whole else _product_matches(pattern, view)
     else:
         for binding in _match(pattern, view.node, {}):
             yield binding, lambda new: new
 
 
-def _is_root(pattern: Node) -> bool:
-    if pattern.op != "pow":
-        return False
-    exponent = pattern.args[1].number
-    return exponent is None or not exponent.is_integer
+@cache
+def _is_product(pattern: Node) -> bool:
+    """Whether a pattern looks for factors; a root is one by itself."""
+    if pattern.op == "pow":
+        exponent = pattern.args[1].number
+        return exponent is not None and bool(exponent.is_integer)
+    return pattern.op == "mul"
 
 
 # Sums: some terms of the node are the pattern's, up to a common factor; the rest is added again.
@@ -296,10 +330,15 @@ def terms(node: Node, most: int | None = None) -> list[Term]:
 
 def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
     found = view.terms
-    wanted = sorted(terms(pattern), key=_is_wild)  # what takes anything comes last
-    for binding, scale, used in _match_terms(wanted, found, {}, None, ()):
+    for binding, scale, used in _match_terms(_wanted_terms(pattern), found, {}, None, ()):
         rest = [term for i, term in enumerate(found) if i not in used]
         yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
+
+
+@cache
+def _wanted_terms(pattern: Node) -> list[Term]:
+    """The terms of a pattern, that which takes anything last."""
+    return sorted(terms(pattern), key=_is_wild)
 
 
 def _rest_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
@@ -307,7 +346,7 @@ def _rest_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]
 
     The common factor is positive, so that what is to be squared is not of the other sign.
     """
-    (number, item), (other_number, wild) = sorted(terms(pattern), key=_is_wild)
+    (number, item), (other_number, wild) = _wanted_terms(pattern)
     assert item is not None
     assert wild is not None
     for i, (factor, candidate) in enumerate(view.terms if len(view.terms) > 2 else ()):
@@ -394,8 +433,7 @@ def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> tuple
 
 def _product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
     number, found = view.factors
-    scale, wanted = factors(pattern)
-    assert scale == 1
+    wanted = _wanted_factors(pattern)
     for binding, used in _match_factors(wanted, found, {}, ()):
         often = min(found[i][1] // exponent for i, (_, exponent) in zip(used, wanted, strict=True))
         left = list(found)
@@ -404,10 +442,18 @@ def _product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Fini
         yield binding, lambda new, often=often, left=left: _product(number, [(new, often), *left])  # type: ignore[misc]
 
 
+@cache
+def _wanted_factors(pattern: Node) -> list[Factor]:
+    """The factors of a pattern, which has no number."""
+    scale, found = factors(pattern)
+    assert scale == 1
+    return found
+
+
 def _rest_of_product_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]:
     """Matches of something times a wild name, which takes all the other factors; not where there are none."""
     number, found = view.factors
-    (wild, _), wanted = sorted(factors(pattern)[1], key=lambda factor: not _is_wild((sympy.S.One, factor[0])))
+    (wild, _), wanted = sorted(_wanted_factors(pattern), key=lambda factor: not _is_wild((sympy.S.One, factor[0])))
     for bound, (i,) in _match_factors([wanted], found, {}, ()):
         rest = [*found[:i], (found[i][0], found[i][1] - wanted[1]), *found[i + 1 :]]
         other = _product(number, rest)
