@@ -330,8 +330,9 @@ class Reference:
         return found
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
-        """Whether what is computed by these nodes is to be looked at in `_dense_errors`."""
-        return self.dtype == "float32" and len(self._tensors) == 1 and is_quick(order)
+        """Whether what is computed by these nodes is to be looked at in `_dense_errors`: not what is compensated."""
+        is_plain = all(node.op != "corrected" for node in order)
+        return self.dtype == "float32" and len(self._tensors) == 1 and is_plain and is_quick(order)
 
     def _dense_errors(self, roots: Sequence[Node]) -> list[Worst]:
         """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
