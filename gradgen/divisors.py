@@ -16,12 +16,13 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
     new: dict[Node, Node] = {}
     for node in topological(roots):
         found = rebuilt(node, new)
-        if found.op == "pow" and found.args[1].number in RECIPROCALS[1:-1] and _is_tame(found.args[0], ranges):
-            found = found.graph.inverse(found.args[0] ** -found.args[1].number)
+        exponent = found.args[1].number if found.op == "pow" else None
+        if exponent in RECIPROCALS[1:-1] and _is_tame(found.args[0], ranges):
+            found = found.graph.inverse(found.args[0] ** -exponent)
         new[node] = found
     return [new[root] for root in roots]
 
 
 def _is_tame(node: Node, ranges: Ranges) -> bool:
     known = ranges(node)
-    return any(1 / _TAME <= low and high <= _TAME for low, high in ((known.low, known.high), (-known.high, -known.low)))
+    return any(low >= 1 / _TAME and high <= _TAME for low, high in ((known.low, known.high), (-known.high, -known.low)))
