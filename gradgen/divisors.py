@@ -17,7 +17,7 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
     for node in topological(roots):
         found = rebuilt(node, new)
         exponent = found.args[1].number if found.op == "pow" else None
-        if exponent in RECIPROCALS[1:-1] and _is_tame(found.args[0], ranges):
+        if exponent is not None and exponent in RECIPROCALS[1:-1] and _is_tame(found.args[0], ranges):
             found = found.graph.inverse(found.args[0] ** -exponent)
         new[node] = found
     return [new[root] for root in roots]
