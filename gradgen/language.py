@@ -27,14 +27,27 @@ class Tensor:
     """The annotation of a tensor input.
 
     `Tensor` alone is a differentiable input; `Tensor(grad=False)` one that gets no gradient (a target, a mask), which
-    may also be of an integer or bool type when the op is called.
+    may also be of an integer or bool type when the op is called. `Tensor(init=1.0)` is learnable: the module of the op
+    holds it as a parameter that starts as 1, a single number, or one for each channel with `per_channel=True`.
     """
 
     grad: bool = True
+    init: float | None = None
+    per_channel: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.grad, bool):
             raise GradgenError(f"Tensor(grad={self.grad!r})", hint="Write Tensor, or Tensor(grad=False).")
+        if not isinstance(self.per_channel, bool) or (self.init is not None and _number(self.init) is None):
+            given = f"Tensor(init={self.init!r}, per_channel={self.per_channel!r})"
+            raise GradgenError(given, hint=_LEARNABLE)
+        if self.init is None and self.per_channel:
+            raise GradgenError("Tensor(per_channel=True) has no initial value", hint=_LEARNABLE)
+        if self.init is not None and not self.grad:
+            raise GradgenError("Tensor(grad=False, init=...) is learnable, but gets no gradient", hint=_LEARNABLE)
+
+
+_LEARNABLE = "For an input that the module learns write Tensor(init=1.0), or Tensor(init=1.0, per_channel=True)."
 
 
 @dataclass(frozen=True)
@@ -46,12 +59,16 @@ class Parameter:
         kind: "tensor", or for a hyper-parameter "float", "int" or "bool".
         grad: whether a tensor is differentiable.
         default: a hyper-parameter's default, None without one.
+        init: what a learnable tensor starts as; None for one that is given in each call.
+        per_channel: whether a learnable tensor has one number for each channel.
     """
 
     name: str
     kind: str
     grad: bool = True
     default: float | int | bool | None = None
+    init: float | None = None
+    per_channel: bool = False
 
 
 class Op:
@@ -162,7 +179,8 @@ def _parameter(op_name: str, p: inspect.Parameter, hint: str) -> Parameter:
     if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
         raise GradgenError(f"{op_name} takes {p}", hint="Name every input: the signature is the operation's own.")
     if isinstance(p.annotation, Tensor):
-        return Parameter(p.name, "tensor", p.annotation.grad, _default(op_name, p, "tensor"))
+        declared, init = p.annotation, _number(p.annotation.init)
+        return Parameter(p.name, "tensor", declared.grad, _default(op_name, p, "tensor"), init, declared.per_channel)
     if isinstance(p.annotation, type) and p.annotation in _KINDS:
         kind = _KINDS[p.annotation]
         return Parameter(p.name, kind, True, _default(op_name, p, kind))

@@ -436,6 +436,10 @@ _ATTRIBUTES = frozenset(
 )
 
 
+# What the module of an op with learnable inputs has beside.
+_OF_LEARNABLE = ("channels", "device", "dtype", "reset_parameters")
+
+
 def class_name(name: str) -> str:
     """The class of an op: leaky_relu gives LeakyRelu."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
@@ -453,6 +457,9 @@ def _check_names(formula: Formula) -> None:
         _check_parameter_name(formula, p)
     if not formula.tensors:
         raise formula.error(f"{formula.name} has no tensor input", hint="Annotate an input as Tensor.")
+    if all(p.init is not None for p in formula.tensors):
+        hint = "Annotate what is given in each call as Tensor, without init."
+        raise formula.error(f"{formula.name} has no input beside what its module learns", hint=hint)
 
 
 def _check_op_name(formula: Formula) -> None:
@@ -480,7 +487,9 @@ def _check_parameter_name(formula: Formula, p: Parameter) -> None:
     if p.name in _MODULE_NAMES | _LOCAL_NAMES or p.name in generated_names(formula.name):
         other = f"{p.name}_" if p.name != formula.name else f"{p.name}_value"
         raise formula.error(f"{problem}: the generated module uses it", hint=f"Rename it, for example {other}.")
-    if p.kind != "tensor" and (p.name in _ATTRIBUTES or p.name.startswith("_")):
+    learnable = [tensor.name for tensor in formula.tensors if tensor.init is not None]
+    attributes = _ATTRIBUTES.union(_OF_LEARNABLE if learnable else (), [f"initial_{name}" for name in learnable])
+    if (p.kind != "tensor" or p.init is not None) and (p.name in attributes or p.name.startswith("_")):
         other = p.name.strip("_")
         raise formula.error(
             f"{problem}: it would hide an attribute of torch.nn.Module or of its autograd function",

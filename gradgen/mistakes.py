@@ -34,7 +34,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
         _SYMBOLS,
     ),
     (r"'function' object has no attribute 'derivative'", "Put @op above the function that it is a derivative of."),
-    (r"Tensor\.__init__\(\)", "Write Tensor, or Tensor(grad=False)."),
+    (r"Tensor\.__init__\(\)", "Write Tensor, Tensor(grad=False), or Tensor(init=1.0)."),
     (r"relative import", "Write it without the leading dot; the folder of the spec file is searched first."),
     (r"'tuple'.*operand|operand.*'tuple'|concatenate tuple", "Take a tuple apart first: a, b = name(x)."),
     (

@@ -305,6 +305,8 @@ class _OperationText:
         self.parameters = formula.parameters
         self.tensors = [p.name for p in formula.tensors]
         self.scalars = formula.scalars
+        self.learnable = [p for p in formula.tensors if p.init is not None]
+        self.given = [p.name for p in formula.tensors if p.init is None]
         self.outputs = operation.outputs
         self.fixed = [p.name for p in formula.tensors if not p.grad]
         missing = [s.name for s in operation.saved if len(s.readers) < len(operation.differentiable)]
@@ -357,13 +359,18 @@ class _OperationText:
         return ", ".join(_parameter(p) for p in self.parameters)
 
     @property
-    def hyper_signature(self) -> str:
-        """The parameters of the module's constructor, with a leading comma."""
-        return "".join(f", {_parameter(p)}" for p in self.scalars) + ", *, inplace: bool = False" * self.is_in_place
+    def module_head(self) -> str:
+        """The head of the module's constructor."""
+        parts = ["self"] + (["channels: int"] if any(p.per_channel for p in self.learnable) else [])
+        parts += [_parameter(p) for p in self.scalars]
+        parts += [f"{p.name}: float = {_literal(p.init)}" for p in self.learnable]
+        parts += ["*", "inplace: bool = False"] if self.is_in_place else []
+        parts += ["*", "device: Any = None", "dtype: torch.dtype | None = None"] if self.learnable else []
+        return "    " + call_text("def __init__", parts, " -> None:", 4)
 
     @property
     def tensor_signature(self) -> str:
-        return ", ".join(f"{name}: Tensor" for name in self.tensors)
+        return ", ".join(f"{name}: Tensor" for name in self.given)
 
     @property
     def result_type(self) -> str:
@@ -488,7 +495,10 @@ class _OperationText:
     @property
     def extra_repr(self) -> str:
         """The expression of what a Module tells of itself."""
-        told = ", ".join(f"{p.name}={{self.{p.name}}}" for p in self.scalars)
+        shown = [f"channels={{self.{p.name}.numel()}}" for p in self.learnable if p.per_channel][:1]
+        shown += [f"{p.name}={{self.{p.name}}}" for p in self.scalars]
+        shown += [f"{p.name}={{self.initial_{p.name}}}" for p in self.learnable]
+        told = ", ".join(shown)
         if not self.is_in_place:
             return f'f"{told}"'
         return (
@@ -499,7 +509,12 @@ class _OperationText:
 
     @property
     def module_arguments(self) -> str:
-        return ", ".join(p.name if p.kind == "tensor" else f"self.{p.name}" for p in self.parameters)
+        return ", ".join(map(self._module_argument, self.parameters))
+
+    def _module_argument(self, p: Parameter) -> str:
+        if p.per_channel:
+            return f"rt.per_channel(self.{p.name}, {self.given[0]})"
+        return p.name if p.kind == "tensor" and p.init is None else f"self.{p.name}"
 
     def describe(self, p: Parameter) -> str:
         """What the documentation says of a parameter."""

@@ -1,0 +1,132 @@
+"""Inputs that the module of an op learns: `Tensor(init=1.0)`, and one for each channel."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from building import build
+from torch import nn
+
+from gradgen.errors import GradgenError
+from gradgen.load import load
+
+SPEC = '''
+@op
+def learned_swish(x: Tensor, beta: Tensor(init=1.5), shift: float = 0.0):
+    """Swish with a learnable beta  (Ramachandran et al., 2017)."""
+    return (x - shift) / (1 + exp(-beta * (x - shift)))
+
+
+@op
+def prelu(x: Tensor, weight: Tensor(init=0.25, per_channel=True)):
+    """PReLU  (He et al., Delving Deep into Rectifiers, 2015)."""
+    return Max(x, 0) + weight * Min(x, 0)
+'''
+
+
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    module, _ = build(SPEC, tmp_path_factory.mktemp("learnable"))
+    return module
+
+
+def test_the_module_has_a_parameter_with_the_initial_value(ops: ModuleType) -> None:
+    module = ops.LearnedSwish()
+    assert {name: p.shape for name, p in module.named_parameters()} == {"beta": ()}
+    assert module.beta.item() == 1.5
+    assert ops.LearnedSwish(shift=0.5, beta=2.0).beta.item() == 2.0
+    assert repr(ops.LearnedSwish(shift=0.5)) == "LearnedSwish(shift=0.5, beta=1.5)"
+    assert repr(ops.Prelu(3)) == "Prelu(channels=3, weight=0.25)"
+    assert ops.Prelu(3, 0.5, dtype=torch.float64).weight.tolist() == [0.5] * 3
+    assert ops.Prelu(3, dtype=torch.float64).weight.dtype is torch.float64
+
+
+def test_the_function_takes_it_as_any_input(ops: ModuleType) -> None:
+    x = torch.randn(4, 3)
+    beta = torch.tensor([1.0, 2.0, 3.0])
+    torch.testing.assert_close(ops.learned_swish(x, beta), x * torch.sigmoid(beta * x))
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 5, 3), (2, 5, 3, 4), (2, 5, 3, 4, 2)], ids=str)
+def test_channels_lie_where_torch_has_them(ops: ModuleType, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    ours, theirs = ops.Prelu(5, dtype=torch.float64), nn.PReLU(5, dtype=torch.float64)
+    with torch.no_grad():
+        ours.weight.copy_(torch.rand(5))
+        theirs.weight.copy_(ours.weight)
+    # nn.PReLU takes a vector for a batch
+    expected = torch.where(x > 0, x, theirs.weight * x) if x.dim() == 1 else theirs(x)
+    torch.testing.assert_close(ours(x), expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours(x).square().sum(), [x, ours.weight]),
+        torch.autograd.grad(expected.square().sum(), [x, theirs.weight]),
+    )
+
+
+def test_it_learns(ops: ModuleType) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(256, 4)
+    target = x * torch.sigmoid(3.0 * x)
+    module = ops.LearnedSwish()
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(module(x), target).backward()
+        optimizer.step()
+    assert module.beta.item() == pytest.approx(3.0, abs=0.01)
+
+
+def test_modules_are_saved_and_copied_with_it(ops: ModuleType) -> None:
+    module = ops.Prelu(3)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([0.1, 0.2, 0.3]))
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin.weight, module.weight)
+        assert twin.weight is not module.weight
+    other = ops.Prelu(3)
+    assert other.load_state_dict(module.state_dict()).missing_keys == []
+    assert torch.equal(other.weight, module.weight)
+    other.reset_parameters()
+    assert other.weight.tolist() == [0.25] * 3
+
+
+def test_on_the_meta_device(ops: ModuleType) -> None:
+    module = ops.Prelu(3, device="meta")
+    assert module(torch.empty(2, 3, device="meta")).shape == (2, 3)
+    module.to_empty(device="cpu").reset_parameters()
+    assert module.weight.tolist() == [0.25] * 3
+
+
+def test_a_wrong_number_of_channels(ops: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match=re.escape("argument 'x' of shape [2, 4]")):
+        ops.Prelu(3)(torch.zeros(2, 4))
+
+
+WRONG = {
+    "def f(x: Tensor, b: Tensor(per_channel=True)): return x*b": "has no initial value",
+    "def f(x: Tensor, b: Tensor(init='1')): return x*b": "init='1'",
+    "def f(x: Tensor, b: Tensor(init=1.0, per_channel=3)): return x*b": "per_channel=3",
+    "def f(x: Tensor, b: Tensor(grad=False, init=1.0)): return x*b": "gets no gradient",
+    "def f(x: Tensor(init=1.0)): return x**2": "no input beside what its module learns",
+    "def f(x: Tensor, device: Tensor(init=1.0)): return x*device": "'device' is no name",
+    "def f(x: Tensor, b: Tensor(init=1.0), channels: float = 1.0): return x*b*channels": "'channels' is no name",
+    "def f(x: Tensor, b: Tensor(init=1.0), initial_b: float = 1.0): return x*b*initial_b": "'initial_b' is no name",
+    "def f(x: Tensor, b: Tensor(init=1.0) = 2.0): return x*b": "has the default 2.0",
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), WRONG.items(), ids=WRONG.values())
+def test_mistakes(tmp_path: Path, text: str, problem: str) -> None:
+    spec = tmp_path / "spec.py"
+    spec.write_text(f"from gradgen import Tensor, op\n@op\n{text}\n")
+    with pytest.raises(GradgenError, match=re.escape(problem)) as caught:
+        load(spec)
+    assert caught.value.line == 3
+    assert caught.value.hint
