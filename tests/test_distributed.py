@@ -1,0 +1,176 @@
+"""The gallery on several processes, by PyTorch's own engine: what they compute together is what one computes alone."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gallery
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from gallery import OPS, Op, as_tuple
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed"),
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
+]
+
+WORLD = 2
+
+
+def together(task: Callable[..., None], tmp_path: Path, *arguments: Any) -> None:
+    """Runs task(rank, mesh, *arguments) in two processes; what goes wrong in one goes wrong here."""
+    mp.spawn(_worker, (task, str(tmp_path / "store"), arguments), nprocs=WORLD)
+
+
+def _worker(rank: int, task: Callable[..., None], store: str, arguments: tuple[Any, ...]) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
+    try:
+        task(rank, init_device_mesh("cpu", (WORLD,)), *arguments)
+        dist.barrier()  # nobody leaves while another still talks to it
+    except Exception:
+        traceback.print_exc()
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def network(op: Op) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 2)).double()
+
+
+def batch() -> Tensor:
+    return torch.randn(8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def loss(output: Tensor) -> Tensor:
+    return output.square().mean()
+
+
+def trained(model: nn.Module, x: Tensor, steps: int = 3) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss(model(x)).backward()
+        optimizer.step()
+
+
+def assert_same(found: Any, expected: Any, where: str = "") -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13, msg=lambda message: f"{where}: {message}")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+SINGLE = [op.name for op in OPS if len(op.tensors) == 1 and len(op.kernels) > 1]
+
+
+def _ddp(rank: int, mesh: DeviceMesh) -> None:
+    for name in SINGLE:
+        model = network(gallery.get(name))
+        alone = copy.deepcopy(model)
+        trained(alone, batch())
+        parallel = DistributedDataParallel(model)
+        trained(parallel, batch().chunk(WORLD)[rank])
+        assert_same(model.state_dict(), alone.state_dict())
+
+
+def test_distributed_data_parallel(tmp_path: Path) -> None:
+    together(_ddp, tmp_path)
+
+
+def _fsdp(rank: int, mesh: DeviceMesh) -> None:
+    for name in SINGLE:
+        model = network(gallery.get(name))
+        alone = copy.deepcopy(model)
+        trained(alone, batch())
+        for layer in model:
+            if list(layer.parameters()):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        trained(model, batch().chunk(WORLD)[rank])
+        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict())
+
+
+def test_fully_sharded_data_parallel(tmp_path: Path) -> None:
+    together(_fsdp, tmp_path)
+
+
+def _tensor_parallel(rank: int, mesh: DeviceMesh) -> None:
+    for name in SINGLE:
+        model = network(gallery.get(name))
+        alone = copy.deepcopy(model)
+        trained(alone, batch())
+        parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        trained(model, batch())
+        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict())
+
+
+def test_tensor_parallel(tmp_path: Path) -> None:
+    together(_tensor_parallel, tmp_path)
+
+
+PLACEMENTS = {"sharded": Shard(0), "sharded along the last": Shard(1), "replicated": Replicate(), "partial": Partial()}
+
+
+def _distributed(tensor: Tensor, mesh: DeviceMesh, placement: Any) -> DTensor:
+    if isinstance(placement, Partial):  # what all processes have adds up to the tensor
+        return DTensor.from_local(tensor / WORLD, mesh, [placement])
+    return distribute_tensor(tensor, mesh, [placement])
+
+
+def _of_dtensors(rank: int, mesh: DeviceMesh) -> None:
+    for op in OPS:
+        plain = op.sample((4, 6))
+        for place, placement in PLACEMENTS.items():
+            given = [_distributed(tensor, mesh, placement) for tensor in plain]
+            alone = [tensor.clone() for tensor in plain]
+            for k in op.differentiable:
+                given[k].requires_grad_()
+                alone[k].requires_grad_()
+            results, expected = as_tuple(op(*given)), as_tuple(op(*alone))
+            where = f"{op.name}, {place}"
+            assert all(isinstance(result, DTensor) for result in results), where
+            assert_same([result.full_tensor() for result in results], list(expected), where)
+            if op.differentiable and all(result.requires_grad for result in expected):
+                sum(result.square().sum() for result in results).backward()
+                sum(result.square().sum() for result in expected).backward()
+                for k in op.differentiable:
+                    assert_same(whole(given[k].grad), alone[k].grad, where)
+
+
+def test_dtensors(tmp_path: Path) -> None:
+    together(_of_dtensors, tmp_path)
+
+
+def test_the_example_runs_under_torchrun() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(WORLD), "--master-port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(gallery.ROOT / "examples" / "two_layer_net.py")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        cwd=gallery.ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
