@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gallery
 import pytest
 import torch
+from building import build
 from gallery import OPS, Op, as_tuple, get, total
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vmap
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 rt = gallery.runtime()
 
@@ -138,12 +142,80 @@ def test_forward_mode_is_as_exact_as_the_gradient(op: Op) -> None:
     torch.testing.assert_close(tangent, slope, rtol=1e-6, atol=1e-36)
 
 
-def test_the_second_derivative_forward_over_forward_is_finite_in_the_tails() -> None:
-    swish = get("swish")
-    x = torch.tensor([-1e4, -100.0, 100.0, 1e4], dtype=torch.float64)
+def twice(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, ...]:
+    """Value, derivative, derivative and second derivative, forward over forward."""
     ones = torch.ones_like(x)
-    second = jvp(lambda x: jvp(swish, (x,), (ones,))[1], (x,), (ones,))[1]
-    assert second.isfinite().all()
+    (value, slope), (again, second) = jvp(lambda x: jvp(function, (x,), (ones,)), (x,), (ones,))
+    return value, slope, again, second
+
+
+def test_forward_over_forward_is_by_the_kernels() -> None:
+    """At kinks the convention, in tails all digits, and a derivative of the user's own."""
+    zero = torch.zeros(1)
+    assert [t.item() for t in twice(get("relu").function, zero)] == [0.0, 0.0, 0.0, 0.0]
+    x = torch.tensor([-0.5, 0.3, 2.0])
+    binarize = get("binarize").function
+    assert twice(lambda x: binarize(x) * x, x)[3].tolist() == [2.0, 2.0, 0.0]
+    assert jacfwd(jacrev(jacfwd(lambda x: (binarize(x) * x * x).sum())))(x).sum((0, 1)).tolist() == [6.0, 6.0, 0.0]
+    tail = torch.tensor([-100.0, 800.0])
+    slope = torch.tensor([3.7835e-44, 1.0])
+    for found in twice(get("elu").function, tail)[1:3]:
+        torch.testing.assert_close(found, slope, rtol=0.02, atol=0)
+    assert all(found.isfinite().all() for found in twice(get("swish").function, torch.tensor([-1e4, -100.0, 1e4])))
+
+
+def test_more_than_two_levels_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="more than twice"):
+        jacfwd(jacfwd(jacfwd(lambda x: get("swish")(x).sum())))(torch.ones(2))
+
+
+def test_one_tangent_is_no_factor_afterwards() -> None:
+    """In float16 the slope alone may be beyond the largest number."""
+    x, tangent = torch.tensor([300.0], dtype=torch.float16), torch.tensor([0.01], dtype=torch.float16)
+    (result,) = as_tuple(jvp(lambda x: get("gelu")(x) * 1, (x,), (tangent,))[1])
+    assert torch.equal(result, tangent)
+    square = get("square").function
+    large = torch.tensor([60000.0], dtype=torch.float16)
+    assert jvp(square, (large,), (tangent,))[1].item() == pytest.approx(1200.0, rel=2e-3)
+
+
+CONSTANT = {
+    "jvp": lambda f, x: jvp(f, (x,), (torch.ones_like(x),))[1],
+    "jvp of vmap": lambda f, x: jvp(vmap(f), (x,), (torch.ones_like(x),))[1],
+    "vmap of jvp": lambda f, x: vmap(lambda x: jvp(f, (x,), (torch.ones_like(x),))[1])(x),
+    "forward over forward": lambda f, x: twice(f, x)[3],
+    "hessian": lambda f, x: hessian(lambda x: f(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("transform", CONSTANT.values(), ids=CONSTANT)
+def test_an_op_without_gradient(tmp_path: Path, transform: Callable[..., Tensor]) -> None:
+    module, _ = build("@op\ndef noise(x: Tensor(grad=False)): return sin(x)", tmp_path)
+    x = torch.randn(3)
+    assert not transform(module.noise, x).any()
+    torch.testing.assert_close(jvp(lambda x: module.noise(x) * x, (x,), (torch.ones(3),))[1], torch.sin(x))
+
+
+def test_results_may_be_written_to() -> None:
+    """Unless backward reads them, whoever watches."""
+    swish = get("swish").function
+
+    def changed(x: Tensor) -> Tensor:
+        y = swish(x)
+        y += 1
+        return y.sum()
+
+    x = torch.randn(4)
+    expected = grad(lambda x: swish(x).sum())(x)
+    assert torch.equal(grad(changed)(x), expected)
+    torch.testing.assert_close(hessian(changed)(x), hessian(lambda x: swish(x).sum())(x))
+    leaf = x.clone().requires_grad_()
+    with FlopCounterMode(display=False):
+        loss = changed(leaf)
+    assert torch.equal(torch.autograd.grad(loss, leaf)[0], expected)
+    with FlopCounterMode(display=False):
+        y = checkpoint(swish, leaf, use_reentrant=False)
+    assert torch.equal(torch.autograd.grad(y.sum(), leaf)[0], expected)
 
 
 def test_compiled_functions_have_no_part_in_it() -> None:

@@ -70,6 +70,12 @@ def test_channels_lie_where_torch_has_them(ops: ModuleType, shape: tuple[int, ..
     )
 
 
+def test_a_number_has_one_channel(ops: ModuleType) -> None:
+    assert ops.Prelu(1)(torch.tensor(-2.0)).tolist() == -0.5
+    with pytest.raises(RuntimeError):
+        ops.Prelu(3)(torch.tensor(-2.0))
+
+
 def test_it_learns(ops: ModuleType) -> None:
     torch.manual_seed(0)
     x = torch.randn(256, 4)
