@@ -48,8 +48,8 @@ def _worker(rank: int, task: Callable[..., None], store: str, arguments: tuple[A
     except Exception:
         traceback.print_exc()
         raise
-    finally:
-        dist.destroy_process_group()
+    dist.destroy_process_group()
+    os._exit(0)  # gloo's threads have been seen to abort a process that ends in the ordinary way
 
 
 def network(op: Op) -> nn.Module:
