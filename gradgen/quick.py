@@ -153,7 +153,8 @@ def erf(x: Array) -> Array:
 def erfcx(x: Array) -> Array:
     a = np.minimum(abs(x), 1e10)
     below = 2 * exp(a * a) * (1 + fused(a, a, -a * a)) - _positive_erfcx(0, a)
-    return np.where(x < 0, below, _positive_erfcx(0, a))
+    above = np.where(x < 1e10, _positive_erfcx(0, a), 1 / (math.sqrt(math.pi) * x))
+    return np.where(x < 0, below, above)
 
 
 def asinh(x: Array) -> Array:

@@ -151,6 +151,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, tuple[boo
         return results
 
     monkeypatch.setattr(rt.Kernel, "__call__", spy)
+    monkeypatch.setattr(rt.Kernel, "quick", lambda *_, **__: None)  # by which a kernel is not called
     return record
 
 

@@ -43,6 +43,22 @@ def test_gives_what_mpmath_does(name: str) -> None:
     assert compared > 100
 
 
+@pytest.mark.parametrize("name", quick.FUNCTIONS)
+def test_at_every_magnitude_of_float32(name: str) -> None:
+    compute = quick.FUNCTIONS[name]
+    randoms = random.Random(2)
+    count = len(inspect.signature(compute).parameters)
+    at = [tuple(randoms.choice([-1, 1]) * 2.0 ** randoms.uniform(-149, 128) for _ in range(count)) for _ in range(300)]
+    with np.errstate(all="ignore"):
+        found = compute(*map(np.array, zip(*at, strict=True)))
+    for x, value in zip(at, found.tolist(), strict=True):
+        with mpmath.workprec(300):
+            exact = function(name, *map(mpf, x))
+            if mpmath.isnan(exact) or not 1e-60 < abs(exact) < 1e60:
+                continue
+            assert abs(value - exact) <= 5 * RELATIVE * abs(exact), x
+
+
 @pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc"])
 def test_nan_and_the_ends(name: str) -> None:
     compute = quick.FUNCTIONS[name]
