@@ -84,49 +84,34 @@ def whole(tensor: Tensor) -> Tensor:
 SINGLE = [op.name for op in OPS if len(op.tensors) == 1 and len(op.kernels) > 1]
 
 
-def _ddp(rank: int, mesh: DeviceMesh) -> None:
+def _ddp(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    return DistributedDataParallel(model)
+
+
+def _fsdp(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    for layer in model.children():
+        if list(layer.parameters()):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def _tensor_parallel(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+
+
+def _learn(rank: int, mesh: DeviceMesh, prepare: Callable[[nn.Module, DeviceMesh], nn.Module]) -> None:
     for name in SINGLE:
         model = network(gallery.get(name))
         alone = copy.deepcopy(model)
         trained(alone, batch())
-        parallel = DistributedDataParallel(model)
-        trained(parallel, batch().chunk(WORLD)[rank])
-        assert_same(model.state_dict(), alone.state_dict())
+        parallel = prepare(model, mesh)
+        trained(parallel, batch() if prepare is _tensor_parallel else batch().chunk(WORLD)[rank])
+        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict(), name)
 
 
-def test_distributed_data_parallel(tmp_path: Path) -> None:
-    together(_ddp, tmp_path)
-
-
-def _fsdp(rank: int, mesh: DeviceMesh) -> None:
-    for name in SINGLE:
-        model = network(gallery.get(name))
-        alone = copy.deepcopy(model)
-        trained(alone, batch())
-        for layer in model:
-            if list(layer.parameters()):
-                fully_shard(layer, mesh=mesh)
-        fully_shard(model, mesh=mesh)
-        trained(model, batch().chunk(WORLD)[rank])
-        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict())
-
-
-def test_fully_sharded_data_parallel(tmp_path: Path) -> None:
-    together(_fsdp, tmp_path)
-
-
-def _tensor_parallel(rank: int, mesh: DeviceMesh) -> None:
-    for name in SINGLE:
-        model = network(gallery.get(name))
-        alone = copy.deepcopy(model)
-        trained(alone, batch())
-        parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-        trained(model, batch())
-        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict())
-
-
-def test_tensor_parallel(tmp_path: Path) -> None:
-    together(_tensor_parallel, tmp_path)
+@pytest.mark.parametrize("prepare", [_ddp, _fsdp, _tensor_parallel])
+def test_training_together(tmp_path: Path, prepare: Callable[[nn.Module, DeviceMesh], nn.Module]) -> None:
+    together(_learn, tmp_path, prepare)
 
 
 PLACEMENTS = {"sharded": Shard(0), "sharded along the last": Shard(1), "replicated": Replicate(), "partial": Partial()}
