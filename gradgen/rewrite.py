@@ -265,13 +265,17 @@ class _View:
     def factor_kinds(self) -> set[str]:
         return {item.op for item, _ in self.factors[1]}
 
+    @cached_property
+    def operand_kinds(self) -> set[str]:
+        return {arg.op for arg in self.node.args}
+
     def has(self, pattern: _Pattern) -> bool:
         """Whether something of each kind that a pattern needs is there: quick to tell, and mostly not so."""
         if pattern.pattern.op == "add":
             return pattern.needs <= self.term_kinds
         if _is_product(pattern.pattern):
             return pattern.needs <= self.factor_kinds
-        return pattern.needs <= {arg.op for arg in self.node.args}
+        return pattern.needs <= self.operand_kinds
 
 
 def _apply(pattern: _Pattern, view: _View) -> Node | None:

@@ -179,7 +179,8 @@ def test_results_are_new_and_nothing_is_lost() -> None:
     assert len({result[0].data_ptr() for result in results}) == 3
     for _ in range(20):
         _SWISH.quick((given,), (scalar,))
-    gc.collect()
+    while gc.collect():  # what other tests left may take more than once
+        pass
     counts = [sys.getrefcount(thing) for thing in (given, scalar, torch.float32, Tensor, given.shape)]
     objects = len(gc.get_objects())
     for _, leave in itertools.product(range(1000), (False, True)):
@@ -188,4 +189,4 @@ def test_results_are_new_and_nothing_is_lost() -> None:
     gc.collect()
     after = [sys.getrefcount(thing) for thing in (given, scalar, torch.float32, Tensor, given.shape)]
     assert all(abs(new - old) < 10 for new, old in zip(after, counts, strict=True))
-    assert len(gc.get_objects()) - objects < 100
+    assert abs(len(gc.get_objects()) - objects) < 100

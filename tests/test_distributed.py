@@ -24,11 +24,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed"),
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
-]
+pytestmark = pytest.mark.slow
 
 WORLD = 2
 
