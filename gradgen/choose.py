@@ -505,15 +505,13 @@ class Choice:
     def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
         """The types of which a kernel that computes these results is better computed in float64."""
         found = [self._quality[node] for node in nodes if node in self._quality]
-        pairs = [(quality.single, quality.wide) for quality in found]
-        if any(min(single.error, wide.error) > _LOST for single, wide in pairs):  # by where something can be saved
-            errors = [(single.ordinary, wide.ordinary) for single, wide in pairs]
-        else:
-            errors = [(single.error, wide.error) for single, wide in pairs]
-        narrow, widened = map(max, zip(*errors, strict=True)) if errors else (0.0, 0.0)
-        if any(node in self._forms and self._is_corrected(node) for node in nodes):
-            narrow = max(narrow, math.nextafter(TARGET, math.inf))  # two roundings are cheaper than all corrections
-        return tuple(dtype for dtype, most in _WIDENED.items() if narrow > most and widened < narrow)
+        every = [(quality.single.error, quality.wide.error) for quality in found]
+        ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
+        if any(min(pair) > _LOST for pair in every):
+            every = ordinary  # by where something can be saved
+        errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
+        is_corrected = any(node in self._forms and self._is_corrected(node) for node in nodes)
+        return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
 
     def _is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
@@ -580,6 +578,17 @@ def _is_lost(value: float, other: float) -> bool:
     if math.isinf(value):
         return math.isfinite(other)
     return value == 0 and _TINY < abs(other) < math.inf
+
+
+def _gains(errors: Sequence[tuple[float, float]], most: float, is_corrected: bool) -> bool:
+    """Whether errors, each in float32 arithmetic and in float64, are so large in the one that the other is worth it.
+
+    Where something is compensated in float32 it always is: two roundings are cheaper than all corrections.
+    """
+    narrow, widened = map(max, zip(*errors, strict=True)) if errors else (0.0, 0.0)
+    if is_corrected:
+        narrow = max(narrow, math.nextafter(TARGET, math.inf))
+    return narrow > most and widened < narrow
 
 
 _Comparison = Callable[[Quality, float, Quality, float], bool]

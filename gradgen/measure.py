@@ -40,6 +40,7 @@ _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
+_ASKED = 4  # points at which a result seems lost where mpmath is asked whether it is
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
@@ -243,8 +244,11 @@ class Reference:
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
-        if near and self._is_dense(topological(roots)) and not wide:
+        order = topological(roots)
+        if near and self._is_dense(order) and not wide:
             close = list(map(max, close, self._dense_errors(roots)))
+        if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
+            close = list(map(max, close, self._lost(roots, columns, wide)))
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
         ]
@@ -357,6 +361,30 @@ class Reference:
             errors[use] = Right.of_doubles(right[use], shift[use], self.dtype).errors(computed)
             worst = int(errors.argmax())
             found.append(Worst(float(errors[worst]), ((name, float(x[worst])), *hyper.items())))
+        return found
+
+    def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
+        """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""
+        order = topological(roots)
+        hyper = {name: value for name, value in self._points[0].items() if name not in self._tensors}
+        inputs = dict(zip(self._tensors, points.near_the_largest(len(self._tensors)), strict=True))
+        turns = np.arange(points.TUPLES)
+        inputs |= {name: np.full(len(turns), float(value)) for name, value in hyper.items()}
+        computed, right = (
+            Program(order, FORMATS[dtype], is_quick=True).on(inputs, turns)
+            for dtype in ("wide" if wide else self.dtype, "wide")
+        )
+        rounded = FORMATS[self.dtype].nearest
+        found = []
+        for root, column in zip(roots, columns, strict=True):
+            place = order.index(root)
+            is_lost = np.isfinite(rounded(right[place])) & ~np.isfinite(rounded(computed[place]))
+            at = (
+                {**{name: float(inputs[name][k]) for name in self._tensors}, **hyper}
+                for k in np.flatnonzero(is_lost)[:_ASKED]
+            )
+            worst = (Worst(math.inf, tuple(point.items())) for point in at if self.exact(column, point) is not None)
+            found.append(next(worst, Worst(0.0)))
         return found
 
     def _around(self, point: Point, count: int) -> dict[str, Array]:

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _TAILS = {
 }
 _SEVERAL = 120  # points of several inputs
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
+TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
 _BISECTIONS = 10
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
@@ -71,6 +73,20 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
     for name, exponent in itertools.product(tensors, spread[::3]):  # one of them extreme
         others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
         yield {**others, name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))}
+
+
+@cache
+def near_the_largest(count: int) -> Array:
+    """float32 numbers for so many inputs: of each some near the largest number, some of every and of ordinary size."""
+    randoms = random.Random(0)
+    highest = -SMALLEST_EXPONENT["float32"] + 2
+    spans = ((highest - 3, highest), (_least_exponent("float32"), highest), (-8, 8))
+    rows = [
+        [2.0 ** randoms.uniform(*randoms.choice(spans)) * randoms.choice([1, -1]) for _ in range(count)]
+        for _ in range(TUPLES)
+    ]
+    largest = LARGEST["float32"]
+    return FORMATS["float32"].nearest(np.clip(np.array(rows).T, -largest, largest))  # type: ignore[no-any-return]
 
 
 def beside(centres: Sequence[float], dtype: str) -> Iterator[float]:

@@ -167,7 +167,7 @@ class _Sweep:
 
     def _unit(self, size: Tensor) -> Tensor:
         """What one unit in the last place of numbers of that size is, times `_ulps`; made of `size`."""
-        unit = size.clamp_(self._smallest, self._largest)
+        unit = size.clamp_(min=self._smallest)
         unit.view(torch.int64).bitwise_and_(_EXPONENT)  # leaves the power of two
         return unit
 
