@@ -44,9 +44,7 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> A
     if node.op in ("true", "given"):
         return True
     if node.number is not None:
-        if node.number is sympy.nan:
-            return mpmath.nan
-        return _number(node.number, mpmath.mp.prec)
+        return number_of(node.number)
     if node.op == "where":  # the branch that is not taken may be anything
         return args[1] if args[0] else args[2]
     return function(node.op, *args)
@@ -58,6 +56,11 @@ def function(op: str, *args: object) -> Any:
         return PRIMITIVES[op].mpmath(*args)
     except (ZeroDivisionError, ValueError, OverflowError, MemoryError, NoConvergence):
         return mpmath.nan
+
+
+def number_of(number: Expr) -> mpf:
+    """A number of a formula."""
+    return mpmath.nan if number is sympy.nan else _number(number, mpmath.mp.prec)
 
 
 @cache

@@ -13,8 +13,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from gradgen import points
-from gradgen.evaluate import values
+from gradgen import mpfr, points
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
@@ -148,6 +147,7 @@ class Reference:
         self.dtype = dtype
         self._roots = roots
         self._order = topological(roots)
+        self._program = mpfr.Program(self._order, roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         slow = [node for node in self._order if node.op in _CAREFUL]
@@ -204,11 +204,11 @@ class Reference:
         Where the reference is not real, it must not be either.
         """
         ordinary = [point for point in self._drawn if all(abs(x) <= _ORDINARY for x in point.values())]
-        order = topological([root])
+        program = mpfr.Program(topological([root]), [root])
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
             with mpmath.workprec(2 * _precision(point)):
-                value = _evaluated(order, [root], point)[0]
+                (value,) = program(_lifted(point))
                 exact = sample.exact[column] if sample else self._evaluated(point)[column]
                 if mpmath.isnan(exact) and not mpmath.isnan(value):
                     return False
@@ -429,7 +429,7 @@ class Reference:
         key = tuple(point.values())
         if key not in self._known:
             exact = self._exact(point)
-            self._known[key] = Sample(exact, self._scale(point, exact)) if exact else None
+            self._known[key] = Sample(exact, self._scale(point)) if exact else None
         return self._known[key]
 
     def _neighbours(self, point: Point, count: int) -> Iterator[Point]:
@@ -459,25 +459,17 @@ class Reference:
             previous = values
         return None
 
-    def _scale(self, point: Point, exact: tuple[mpf, ...]) -> tuple[mpf, ...]:
+    def _scale(self, point: Point) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
-        scale = [mpf(0)] * len(exact)
         with mpmath.workprec(_precision(point)):
-            for name in self._tensors:
-                shift = _SHIFT / max(1, abs(mpf(point[name])))
-                moved = self._evaluated({**point, name: mpf(point[name]) * (1 + shift)})
-                for k, (a, b) in enumerate(zip(exact, moved, strict=True)):
-                    scale[k] = max(scale[k], abs(b - a) / shift) if mpmath.isfinite(b) else scale[k]
-        return tuple(scale)
+            return self._program.slopes(_lifted(point), self._tensors, _SHIFT)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
-        return _evaluated(self._order, self._roots, point)
+        return self._program(_lifted(point))
 
 
-def _evaluated(order: Sequence[Node], roots: Sequence[Node], point: Point) -> tuple[mpf, ...]:
-    lifted = {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
-    found = values(order, lifted)
-    return tuple(found[root] for root in roots)
+def _lifted(point: Point) -> dict[str, mpf | bool]:
+    return {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
 
 
 @cache

@@ -19,7 +19,7 @@ import numpy as np
 import sympy
 from mpmath import mpf
 
-from gradgen import quick
+from gradgen import mpfr, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
@@ -319,6 +319,9 @@ def _off(op: str, form: Format, places: Array) -> Array:
 @lru_cache(maxsize=1 << 16)
 def _scaled_up(op: str, arg: float) -> float:
     """A vanishing function times 2**64."""
+    found = mpfr.in_doubles(op, [arg], _PRECISION, power=64)
+    if found is not None:
+        return found[0]
     with mpmath.workprec(_PRECISION):
         return float(mpmath.ldexp(function(op, mpf(arg)), 64)) if arg == arg else math.nan
 
@@ -328,6 +331,9 @@ def _exact(op: str, *args: float) -> tuple[float, float, bool]:
     """A function's value as its nearest double and what is left of it, and whether it is to be taken as it is."""
     if any(arg != arg for arg in args):
         return math.nan, 0.0, True
+    found = mpfr.in_doubles(op, args, _PRECISION)
+    if found is not None:
+        return found
     with mpmath.workprec(_PRECISION):
         value = function(op, *map(mpf, args))
         nearest = float(value)

@@ -31,8 +31,8 @@ def ulp(value: mpf, dtype: str) -> mpf:
 
 def _ulp_exponent(value: mpf, dtype: str) -> int:
     """The power of two that `ulp` is."""
-    exponent = int(mpmath.mag(value)) - 1 if value != 0 else SMALLEST_EXPONENT[dtype]
-    return max(exponent, SMALLEST_EXPONENT[dtype]) - MANTISSA[dtype] + 1
+    smallest = SMALLEST_EXPONENT[dtype]
+    return (max(int(mpmath.mag(value)) - 1, smallest) if value != 0 else smallest) - MANTISSA[dtype] + 1
 
 
 def mixed_error(computed: float, exact: mpf, scale: mpf, dtype: str) -> float:
@@ -114,10 +114,10 @@ def _row(exact: mpf, scale: mpf, dtype: str) -> tuple[float, float, float, int, 
     sign = 1 if exact > 0 else -1
     if mpmath.isinf(exact):
         return 0.0, 0.0, 1.0, 2 * sign, False
-    size = abs(exact)
-    power = _ulp_exponent(max(size, scale), dtype)
+    power = max(_ulp_exponent(exact, dtype), _ulp_exponent(scale, dtype))
     unit = mpmath.ldexp(1, power)
-    beyond = sign if size + 4 * unit > LARGEST[dtype] else 0
+    is_near = mpmath.mag(exact) >= -SMALLEST_EXPONENT[dtype]  # to the largest number
+    beyond = sign if is_near and abs(exact) + 4 * unit > LARGEST[dtype] else 0
     nearest = float(exact)
     if math.isinf(nearest):
         nearest = 0.0

@@ -1,0 +1,111 @@
+"""MPFR gives what mpmath gives, and leaves to it what it cannot tell."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import pytest
+import sympy
+from mpmath import mpf
+
+from gradgen import evaluate, mpfr
+from gradgen.graph import CONDITIONS, Graph, Node, topological
+from gradgen.primitives import PRIMITIVES
+
+BITS = 300
+NUMBERS = (0.37, 0.81, -0.44, 1.9, -3.2, 7.5, 1e-20, -1e15)
+# No numbers, or no functions of numbers
+SPECIAL = {*CONDITIONS, "where", "sum_error", "product_error", "quotient_error", "rest"}
+NAMES = sorted(mpfr.FUNCTIONS.keys() - SPECIAL)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without mpmath's help."""
+    monkeypatch.setattr(evaluate, "values", lambda *_: pytest.fail("was left to mpmath"))
+
+
+def program(root: Node) -> mpfr.Program:
+    return mpfr.Program(topological([root]), [root])
+
+
+def points(name: str) -> list[tuple[float, ...]]:
+    count = PRIMITIVES[name].c.count("{")
+    return list(itertools.product(NUMBERS if count == 1 else NUMBERS[:6], repeat=count))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gives_what_mpmath_does(name: str) -> None:
+    graph = Graph()
+    compute = program(graph.apply(name, *(graph.input(x) for x in "ab"[: PRIMITIVES[name].c.count("{")])))
+    compared = 0
+    with mpmath.workprec(BITS):
+        for point in points(name):
+            at = dict(zip("ab", map(mpf, point), strict=False))
+            exact = evaluate.function(name, *map(mpf, point))
+            if mpmath.isfinite(exact):
+                (value,) = compute(at)
+                assert abs(value - exact) <= abs(exact) * mpf(2) ** (10 - BITS), point
+                compared += 1
+    assert compared > 1
+
+
+@pytest.mark.usefixtures("alone")
+def test_does_not_ask_mpmath_for_an_ordinary_formula() -> None:
+    graph = Graph()
+    x, k = graph.input("x"), graph.input("k")
+    branch = graph.where(graph.apply("gt", x, 0), graph.apply("exp", -x) * k, x ** sympy.Rational(3) + sympy.pi)
+    with mpmath.workprec(BITS):
+        (value,) = program(graph.apply("tanh", branch))({"x": mpf(2), "k": mpf("0.1")})
+        assert abs(value - mpmath.tanh(mpmath.exp(-2) * mpf("0.1"))) < mpf(2) ** (5 - BITS)
+        (value,) = program(graph.apply("tanh", branch))({"x": mpf(-1), "k": mpf("0.1")})
+        assert abs(value - mpmath.tanh(mpmath.pi - 1)) < mpf(2) ** (5 - BITS)
+
+
+def test_what_underflows_is_left_to_mpmath() -> None:
+    graph = Graph()
+    root = graph.apply("log", graph.apply("exp", -graph.input("x")))
+    with mpmath.workprec(BITS):
+        assert program(root)({"x": mpf("1e30")}) == (mpf("-1e30"),)
+
+
+@pytest.mark.parametrize(("name", "x"), [("log", -1.0), ("acosh", 0.5), ("log", 0.0), ("exp", math.inf)])
+def test_what_is_no_number_is_left_to_mpmath(name: str, x: float) -> None:
+    graph = Graph()
+    (value,) = program(graph.apply(name, graph.input("x")))({"x": mpf(x)})
+    assert not mpmath.isfinite(value)
+
+
+def test_a_function_that_it_lacks_is_left_to_mpmath() -> None:
+    graph = Graph()
+    assert program(graph.apply("bessel_j", 0, graph.input("x")))({"x": mpf(1)}) == (mpmath.besselj(0, 1),)
+
+
+@pytest.mark.parametrize("name", ["tanh", "bessel_j"])
+def test_slopes_are_the_largest_of_all_inputs(name: str) -> None:
+    graph = Graph()
+    x, k = graph.input("x"), graph.input("k")
+    root = graph.apply(name, x) * k**2 if name == "tanh" else graph.apply(name, 1, x) * k**2
+    function = mpmath.tanh if name == "tanh" else lambda x: mpmath.besselj(1, x)
+    with mpmath.workprec(BITS):
+        (slope,) = program(root).slopes({"x": mpf(1), "k": mpf(3)}, ["x", "k"], mpf(2) ** -60)
+        assert abs(slope / (2 * 9 * function(1)) - 1) < mpf(2) ** -50
+        (slope,) = program(root).slopes({"x": mpf(1), "k": mpf(3)}, ["x"], mpf(2) ** -60)
+        assert abs(slope / (9 * mpmath.diff(function, 1)) - 1) < mpf(2) ** -50
+
+
+@pytest.mark.parametrize("power", [0, 64])
+def test_doubles_and_what_they_lack(power: int) -> None:
+    found = mpfr.in_doubles("exp", [-740.5], 64, power)
+    assert found is not None
+    nearest, rest, is_whole = found
+    with mpmath.workprec(BITS):
+        exact = mpmath.exp(mpf(-740.5)) * mpf(2) ** power
+        assert nearest == float(exact)
+        assert not is_whole
+        assert abs(nearest + mpf(rest) - exact) <= exact * mpf(2) ** -60 or power == 0  # where the rest vanishes
+    assert mpfr.in_doubles("exp", [0.0], 64) == (1.0, 0.0, True)
+    assert mpfr.in_doubles("exp", [1e30], 64) is None
+    assert mpfr.in_doubles("bessel_j", [0.0, 1.0], 64) is None
