@@ -285,7 +285,7 @@ def test_kernels_by_rows_read_and_sum_what_is_smaller(dtype: torch.dtype, is_ali
         count = torch.Size(whole).numel()
         grad, x, z = (torch.randn(count + start).to(dtype)[start:].view(whole) for _ in range(3))
         y = torch.randn(own).to(dtype)
-        lie = rt._columns(y.shape, torch.Size(whole))
+        lie = rt._walk_through([x, y]).columns[1]
         expected = kernel((grad, x, y, z), (), None, (x.shape, y.shape, z.shape))
         for most in (1, 50, 100_000):
             width = rt._width(count, lie.repeat * lie.size, most, lanes)
@@ -306,12 +306,18 @@ def test_rows_are_no_longer_than_they_need_to_be() -> None:
 
 
 def test_operands_that_follow_no_such_rule() -> None:
-    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 5, 6))) is None
-    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 1, 6))) == (1, 24)
-    assert rt._columns(torch.Size((1, 5, 1)), torch.Size((4, 5, 6))) == (6, 5)
-    assert rt._columns(torch.Size(()), torch.Size((4, 5))) == (1, 1)
-    assert rt._lies(torch.ones(()).expand(4, 5), torch.Size((4, 5))) == (1, 1)
-    assert rt._lies(torch.ones(5, 4).t(), torch.Size((4, 5))) is None
+    def columns(tensor: Tensor, *whole: int) -> Any:
+        return rt._walk_through([tensor, torch.ones(whole)]).columns[0]
+
+    assert columns(torch.ones(4, 1, 6), 4, 5, 6) is None
+    assert columns(torch.ones(5, 4).t(), 4, 5) is None
+    assert columns(torch.ones(10)[::2], 5) is None
+    assert columns(torch.ones(4, 1, 6), 4, 1, 6) == columns(torch.ones(5), 1, 5) == rt._WHOLE
+    assert columns(torch.ones(1, 5, 1), 4, 5, 6) == (6, 5)
+    assert columns(torch.ones(1, 5).expand(4, 5), 4, 5) == (1, 5)
+    assert columns(torch.ones(()), 4, 5) == columns(torch.ones(()).expand(4, 5), 4, 5) == (1, 1)
+    last = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    assert rt._walk_through([torch.ones(3, 1, 1), last, last]).columns == ((1, 3), rt._WHOLE, rt._WHOLE)
 
 
 class Function:
@@ -383,6 +389,7 @@ SHAPES = [
     ((2, 3, 4), (3, 1), (2, 3, 4)),
     ((3, 1), (1, 5), (3, 5)),
     ((9, 7), (9, 1), ()),
+    ((1, 5), (5,), (1, 5)),
     ((), (), ()),
 ]
 
@@ -424,8 +431,8 @@ def test_strides_are_followed(
     layout: str, is_large: bool, launchers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one operand cannot be read by rows, none is."""
-    steps = rt._steps
-    monkeypatch.setattr(rt, "_steps", lambda lies: (*steps(lies)[:2], is_large))
+    walk = rt._walk
+    monkeypatch.setattr(rt, "_walk", lambda lies: walk(lies)._replace(is_large=is_large))
     shape, look = LAYOUTS[layout]
     kernel = get("sum_product").kernels["backward"]
     inputs = [look(torch.randn(shape)) for _ in range(4)]
@@ -436,6 +443,31 @@ def test_strides_are_followed(
     launch(inputs, outputs, [], (False,) * 3)
     for found, expected in zip(outputs, kernel(inputs), strict=True):
         torch.testing.assert_close(found, expected)
+    assert orders(launch) == {"rows" if layout == "0-d" else "strided"}
+
+
+def orders(launch: Any) -> set[str]:
+    """How a launcher has computed."""
+    return {key[0].__name__.removeprefix("cuda_").removesuffix("_source") for key in launch._functions}
+
+
+@pytest.mark.parametrize("of_y", [(2, 3, 4, 5), (3, 1, 1), ()], ids=str)
+def test_dense_operands_in_one_order_of_dimensions_are_computed_by_rows(
+    of_y: tuple[int, ...], launchers: Callable[..., Any]
+) -> None:
+    kernel = get("sum_product").kernels["backward"]
+    x, z = (torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    grad, y = torch.ones(()).expand(x.shape), torch.randn(of_y)
+    if y.dim() == 4:
+        y = y.contiguous(memory_format=torch.channels_last)
+    inputs, summed = [grad, x, y, z], (False, y.shape != x.shape, False)
+    launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,) * 4, (True,) * 3, summed))
+    own = [tensor.shape for tensor in inputs[1:]]
+    outputs = rt._allocate(inputs, x.shape, own)
+    launch(inputs, outputs, [], summed)
+    assert orders(launch) == {"rows"}
+    assert outputs[0].stride() == x.stride()
+    torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, own))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
@@ -443,18 +475,30 @@ def test_strides_are_followed_and_torch_sums(dtype: torch.dtype, launchers: Call
     kernel = get("sum_product").kernels["backward"]
     sums = (False, True, True)
     launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 4, (True,) * 3, sums))
-    grad, x, y, z = torch.randn(6, 4).t(), torch.randn(6, 4).t(), torch.randn(4, 1), torch.randn(12)[::2]
-    inputs = [tensor.to(dtype) for tensor in (grad, x, y, z)]
+    grad, x, y, z = [torch.randn(shape).to(dtype) for shape in [(6, 4), (6, 4), (4, 1), (12,)]]
+    inputs = [grad.t(), x.t(), y, z[::2]]
     own = [tensor.shape for tensor in inputs[1:]]
     for _ in range(2):
-        outputs = rt._allocate(inputs, x.shape, own)
+        outputs = rt._allocate(inputs, inputs[0].shape, own)
         launch(inputs, outputs, [], sums)
         torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, own))
+    assert orders(launch) == {"strided"}
+
+
+def test_torch_sums_where_there_would_be_a_sum_for_nearly_every_element(launchers: Callable[..., Any]) -> None:
+    kernel, sums = get("sum_product").kernels["backward"], (False, True, False)
+    launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,) * 4, (True,) * 3, sums))
+    for rows, order in ((500, {"rows"}), (3000, {"rows", "strided"})):
+        inputs = [torch.randn(rows, columns) for columns in (2, 2, 1, 2)]
+        outputs = [torch.empty_like(tensor) for tensor in inputs[1:]]
+        launch(inputs, outputs, [], sums)
+        assert orders(launch) == order
+        torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, [tensor.shape for tensor in inputs[1:]]))
 
 
 def test_steps_are_along_the_fewest_dimensions() -> None:
     def steps(*tensors: Tensor) -> Any:
-        return rt._steps(tuple([(tensor.shape, tensor.stride()) for tensor in tensors]))
+        return rt._walk_through(tensors)[:3]
 
     assert steps(torch.ones(20)[::2], torch.ones(10)) == (1, (10, 2, 1), False)
     assert steps(torch.ones(6), torch.ones(6, 4).t(), torch.ones(4, 6)) == (2, (4, 6, 0, 1, 1, 4, 6, 1), False)
