@@ -350,6 +350,14 @@ class Module:
         return Function(self._library, name)
 
 
+@needs_nvrtc
+def test_cupy_has_what_it_is_replaced_by() -> None:
+    import cupy
+
+    assert {"load", "get_function"} <= {*vars(cupy.cuda.Module)}
+    assert "__call__" in vars(cupy.cuda.Function)
+
+
 @pytest.fixture
 def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Callable[..., Any]:
     """Launchers of CUDA kernels whose device is this machine's processor."""
