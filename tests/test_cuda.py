@@ -48,43 +48,131 @@ def _targets() -> list[object]:
     ]
 
 
-@pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
-@every
-@pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
-@pytest.mark.parametrize(("arch", "dtype"), _targets())
-def test_kernels_compile_for_cuda(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
-    cubin = nvrtc.compile(op.kernels[what], dtype, arch=arch)
-    assert cubin.startswith(b"\x7fELF")
+needs_nvrtc = pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
 
-
-@pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
-@all_dtypes
-def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
-    kernel = get("sum_product").kernels["backward"]
-    sums, columns = (False, True, True), (False, False, True, True)
-    assert nvrtc.compile(kernel, dtype, sums=sums, ndim=2).startswith(b"\x7fELF")
-    for is_aligned in (True, False):
-        told = nvrtc.compile_rows(
-            kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned), "sm_90"
-        )
-        assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
-
+# Instructions that take a number below the smallest normal one as 0, or do not round a quotient or a root to nearest.
+# Some functions of CUDA's own (tan, pow) consist of them, where it does no harm; the gallery calls none of those.
+INEXACT = re.compile(r"\S*\.ftz\S*|(?:div|rcp|sqrt|rsqrt)\.(?:approx|full)\S*")
 
 # Bytes that a thread keeps in memory for want of registers, at most: around the calls that a division, or the sine of
 # a large number, makes in rare cases, and in long second derivatives. The compiler prefers more threads to none.
 SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
 
 
-@pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
+@needs_nvrtc
 @every
 @pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
 @pytest.mark.parametrize(("arch", "dtype"), _targets())
-def test_kernels_by_rows_fit_into_registers(op: Op, what: str, arch: str, dtype: torch.dtype) -> None:
-    told = nvrtc.compile_rows(op.kernels[what].cuda_rows_source(dtype), arch)
-    spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
-    (registers,) = re.findall(r"Used (\d+) registers", told)
-    assert spilled <= SPILLED[what], told
-    assert int(registers) <= (64 if what == "forward" else 255), told
+@pytest.mark.parametrize("order", ["rows", "strided"])
+def test_kernels_compile_fit_into_registers_and_flush_nothing(
+    op: Op, what: str, order: str, arch: str, dtype: torch.dtype
+) -> None:
+    kernel = op.kernels[what]
+    source = kernel.cuda_rows_source(dtype) if order == "rows" else kernel.cuda_strided_source(dtype, dimensions=3)
+    compiled = nvrtc.compile(source, arch)
+    assert compiled.cubin.startswith(b"\x7fELF")
+    assert INEXACT.findall(compiled.ptx) == []
+    spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", compiled.told)))
+    (registers,) = re.findall(r"Used (\d+) registers", compiled.told)
+    assert spilled <= SPILLED[what], compiled.told
+    assert int(registers) <= (64 if what == "forward" else 255), compiled.told
+
+
+@needs_nvrtc
+@all_dtypes
+def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
+    kernel = get("sum_product").kernels["backward"]
+    sums, columns = (False, True, True), (False, False, True, True)
+    nvrtc.compile(kernel.cuda_strided_source(dtype, None, None, sums, dimensions=2, is_large=True))
+    for is_aligned in (True, False):
+        told = nvrtc.compile(kernel.cuda_rows_source(dtype, None, None, sums, columns, in_packs=is_aligned)).told
+        assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
+
+
+@needs_nvrtc
+def test_what_would_not_be_exact_is_found() -> None:
+    text = """extern "C" __global__ void kernel(float *x) { x[0] = sqrtf(x[1]) + x[2] / x[3]; }"""
+    assert INEXACT.findall(nvrtc.compile(text).ptx) == []
+    for option in ("--ftz=true", "--prec-div=false", "--prec-sqrt=false"):
+        assert INEXACT.findall(nvrtc.compile(text, options=(option,)).ptx)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Compiled by the runtime, and kept
+# ---------------------------------------------------------------------------------------------------------------------
+
+TEXT = """extern "C" __global__ void kernel(float *x) { *x /= 3; }"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRADGEN_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What NVRTC is asked for."""
+    run, asked = rt._run_nvrtc, []
+
+    def noting(*arguments: Any) -> bytes:
+        asked.append(arguments[1:])
+        image: bytes = run(*arguments)
+        return image
+
+    monkeypatch.setattr(rt, "_run_nvrtc", noting)
+    return asked
+
+
+def image(text: str = TEXT, capability: tuple[int, int] = (9, 0)) -> bytes:
+    found: bytes = rt._cuda_image(nvrtc.nvrtc, "kernel", text, capability)
+    return found
+
+
+@needs_nvrtc
+def test_an_image_is_compiled_once_and_kept_privately(cache: Path, runs: list[tuple[Any, ...]]) -> None:
+    first = image()
+    assert first.startswith(b"\x7fELF")
+    assert image() == first
+    assert len(runs) == 1
+    (file,) = cache.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o700
+    image(TEXT + " ")
+    assert image(capability=(8, 0)) != first
+    assert len(runs) == len(list(cache.iterdir())) == 3
+
+
+@needs_nvrtc
+def test_an_image_that_is_damaged_is_compiled_anew(cache: Path, runs: list[tuple[Any, ...]]) -> None:
+    first = image()
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:-40])
+    assert image() == image() == first
+    assert len(runs) == 2
+
+
+@needs_nvrtc
+def test_where_nothing_can_be_kept_images_are_compiled_each_time(cache: Path, runs: list[tuple[Any, ...]]) -> None:
+    cache.mkdir(mode=0o777)
+    cache.chmod(0o777)
+    assert image() == image()
+    assert len(runs) == 2
+    assert not list(cache.iterdir())
+
+
+@needs_nvrtc
+def test_a_device_that_is_newer_than_nvrtc_is_given_ptx(cache: Path) -> None:
+    newest = max(nvrtc.nvrtc.getSupportedArchs())
+    text = image(capability=(newest // 10 + 1, 0)).decode()
+    assert f".target sm_{newest}" in text
+    assert "div.rn.f32" in text
+
+
+@needs_nvrtc
+def test_a_text_that_is_refused_is_told(cache: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"kernel\.cu.*error.*no_such_function"):
+        image("void kernel() { no_such_function(); }")
+    assert not list(cache.iterdir())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -121,7 +209,7 @@ def compiled(text: str, folder: Path) -> ctypes.CDLL:
 def emulated(
     kernel: Any, dtype: torch.dtype, folder: Path, sums: Sequence[bool], columns: Sequence[bool], is_aligned: bool
 ) -> Callable[..., None]:
-    """What a kernel for contiguous operands does, all of them given, in blocks that cover so many columns."""
+    """What a kernel that computes by rows does, all of its operands given, in blocks that cover so many columns."""
     stored = {torch.float32: "float", torch.float64: "double"}.get(dtype, "unsigned short")
     types = [stored] * len(kernel.tensors) + ["double" if is_sum else stored for is_sum in sums]
     arguments = [f"({type} *)data[{k}]" for k, type in enumerate(types)]
@@ -197,7 +285,7 @@ def test_kernels_by_rows_read_and_sum_what_is_smaller(dtype: torch.dtype, is_ali
         count = torch.Size(whole).numel()
         grad, x, z = (torch.randn(count + start).to(dtype)[start:].view(whole) for _ in range(3))
         y = torch.randn(own).to(dtype)
-        lie = rt._columns(y.shape, torch.Size(whole))
+        lie = rt._walk_through([x, y]).columns[1]
         expected = kernel((grad, x, y, z), (), None, (x.shape, y.shape, z.shape))
         for most in (1, 50, 100_000):
             width = rt._width(count, lie.repeat * lie.size, most, lanes)
@@ -218,42 +306,83 @@ def test_rows_are_no_longer_than_they_need_to_be() -> None:
 
 
 def test_operands_that_follow_no_such_rule() -> None:
-    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 5, 6))) is None
-    assert rt._columns(torch.Size((4, 1, 6)), torch.Size((4, 1, 6))) == (1, 24)
-    assert rt._columns(torch.Size((1, 5, 1)), torch.Size((4, 5, 6))) == (6, 5)
-    assert rt._columns(torch.Size(()), torch.Size((4, 5))) == (1, 1)
-    assert rt._lies(torch.ones(()).expand(4, 5), torch.Size((4, 5))) == (1, 1)
-    assert rt._lies(torch.ones(5, 4).t(), torch.Size((4, 5))) is None
+    def columns(tensor: Tensor, *whole: int) -> Any:
+        return rt._walk_through([tensor, torch.ones(whole)]).columns[0]
+
+    assert columns(torch.ones(4, 1, 6), 4, 5, 6) is None
+    assert columns(torch.ones(5, 4).t(), 4, 5) is None
+    assert columns(torch.ones(10)[::2], 5) is None
+    assert columns(torch.ones(4, 1, 6), 4, 1, 6) == columns(torch.ones(5), 1, 5) == rt._WHOLE
+    assert columns(torch.ones(1, 5, 1), 4, 5, 6) == (6, 5)
+    assert columns(torch.ones(1, 5).expand(4, 5), 4, 5) == (1, 5)
+    assert columns(torch.ones(()), 4, 5) == columns(torch.ones(()).expand(4, 5), 4, 5) == (1, 1)
+    last = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    assert rt._walk_through([torch.ones(3, 1, 1), last, last]).columns == ((1, 3), rt._WHOLE, rt._WHOLE)
 
 
-class CompiledText:
-    """In place of cupy.RawKernel: the text as C++, called for one thread after the other."""
+class Function:
+    """In place of a function of CuPy: the text as C++, called for one thread after the other."""
 
-    def __init__(self, text: str, name: str, options: Sequence[str], folder: Path) -> None:
-        place = 'extern "C" void place(unsigned block, unsigned thread) { blockIdx.x = block; threadIdx.x = thread; }'
-        library = compiled(f"{text}\n{place}\n", folder)
+    def __init__(self, library: ctypes.CDLL, name: str) -> None:
         self._place, self._kernel = library.place, getattr(library, name)
 
     def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float]) -> None:
         passed = [ctypes.c_double(a) if isinstance(a, float) else ctypes.c_longlong(a) for a in arguments]
         for index in range(grid[0] * block[0]):
-            self._place(index // block[0], index % block[0])
+            self._place(index // block[0], index % block[0], grid[0])
             self._kernel(*passed)
 
 
+class Module:
+    """In place of a module of CuPy: what was compiled is the text itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, image: bytes) -> None:
+        place = """
+        extern "C" void place(unsigned block, unsigned thread, unsigned blocks) {
+            blockIdx.x = block, threadIdx.x = thread, gridDim.x = blocks;
+        }"""
+        self._library = compiled(image.decode() + place, self._folder)
+
+    def get_function(self, name: str) -> Function:
+        return Function(self._library, name)
+
+
+@needs_nvrtc
+def test_cupy_has_what_it_is_replaced_by() -> None:
+    import cupy
+
+    assert {"load", "get_function"} <= {*vars(cupy.cuda.Module)}
+    assert "__call__" in vars(cupy.cuda.Function)
+
+
 @pytest.fixture
-def launchers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
+def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Callable[..., Any]:
     """Launchers of CUDA kernels whose device is this machine's processor."""
-    device = SimpleNamespace(
-        Device=lambda number: contextlib.nullcontext(), ExternalStream=lambda *at: contextlib.nullcontext()
+    compiler = SimpleNamespace(
+        getVersion=lambda: (13, 0),
+        getSupportedArchs=lambda: (90,),
+        createProgram=lambda text, *rest: text,
+        compileProgram=lambda text, options: None,
+        getCUBIN=str.encode,
+        destroyProgram=lambda text: None,
+        NVRTCError=RuntimeError,
     )
-    cupy = SimpleNamespace(cuda=device, RawKernel=functools.partial(CompiledText, folder=tmp_path))
+    cuda = SimpleNamespace(
+        Device=lambda number: contextlib.nullcontext(),
+        ExternalStream=lambda *at: contextlib.nullcontext(),
+        Module=functools.partial(Module, tmp_path),
+        nvrtc=compiler,
+    )
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(rt, "_multiprocessors", lambda device: 1)
 
     def make(*of: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "cupy", cupy)
+            patch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
             return rt._CudaLauncher(*of)
 
     return make
@@ -268,6 +397,7 @@ SHAPES = [
     ((2, 3, 4), (3, 1), (2, 3, 4)),
     ((3, 1), (1, 5), (3, 5)),
     ((9, 7), (9, 1), ()),
+    ((1, 5), (5,), (1, 5)),
     ((), (), ()),
 ]
 
@@ -287,6 +417,105 @@ def test_what_is_launched_gives_what_cpu_kernels_do(
         outputs = [torch.full(shape, 77.0, dtype=dtype) for shape in own]
         launch([grad, *inputs], outputs, [], sums)
         torch.testing.assert_close(tuple(outputs), kernel((grad, *inputs), (), None, own))
+
+
+LAYOUTS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
+    "transposed": ((5, 3), lambda t: t.t()),
+    "sliced": ((4, 10), lambda t: t[::2, 1::3]),
+    "expanded": ((1, 7), lambda t: t.expand(5, 7)),
+    "overlapping": ((20,), lambda t: t.as_strided((4, 5), (2, 3))),
+    "not aligned": ((3, 5), lambda t: t.flatten()[1:]),
+    "permuted": ((2, 3, 4, 5), lambda t: t.permute(2, 0, 3, 1)),
+    "channels last": ((2, 3, 4, 5), lambda t: t.contiguous(memory_format=torch.channels_last)),
+    "0-d": ((), lambda t: t),
+    "empty": ((3, 0), lambda t: t),
+    "many": ((300, 1001), lambda t: t[:, ::2]),
+}
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+def test_strides_are_followed(
+    layout: str, is_large: bool, launchers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one operand cannot be read by rows, none is."""
+    walk = rt._walk
+    monkeypatch.setattr(rt, "_walk", lambda lies: walk(lies)._replace(is_large=is_large))
+    shape, look = LAYOUTS[layout]
+    kernel = get("sum_product").kernels["backward"]
+    inputs = [look(torch.randn(shape)) for _ in range(4)]
+    inputs[1] = torch.stack([inputs[1], inputs[1]], -1)[..., 0]
+    whole = inputs[0].shape
+    launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,) * 4, (True,) * 3, (False,) * 3))
+    outputs = rt._allocate(inputs, whole, [whole] * 3)
+    launch(inputs, outputs, [], (False,) * 3)
+    for found, expected in zip(outputs, kernel(inputs), strict=True):
+        torch.testing.assert_close(found, expected)
+    assert orders(launch) == {"rows" if layout == "0-d" else "strided"}
+
+
+def orders(launch: Any) -> set[str]:
+    """How a launcher has computed."""
+    return {key[0].__name__.removeprefix("cuda_").removesuffix("_source") for key in launch._functions}
+
+
+@pytest.mark.parametrize("of_y", [(2, 3, 4, 5), (3, 1, 1), ()], ids=str)
+def test_dense_operands_in_one_order_of_dimensions_are_computed_by_rows(
+    of_y: tuple[int, ...], launchers: Callable[..., Any]
+) -> None:
+    kernel = get("sum_product").kernels["backward"]
+    x, z = (torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    grad, y = torch.ones(()).expand(x.shape), torch.randn(of_y)
+    if y.dim() == 4:
+        y = y.contiguous(memory_format=torch.channels_last)
+    inputs, summed = [grad, x, y, z], (False, y.shape != x.shape, False)
+    launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,) * 4, (True,) * 3, summed))
+    own = [tensor.shape for tensor in inputs[1:]]
+    outputs = rt._allocate(inputs, x.shape, own)
+    launch(inputs, outputs, [], summed)
+    assert orders(launch) == {"rows"}
+    assert outputs[0].stride() == x.stride()
+    torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, own))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_strides_are_followed_and_torch_sums(dtype: torch.dtype, launchers: Callable[..., Any]) -> None:
+    kernel = get("sum_product").kernels["backward"]
+    sums = (False, True, True)
+    launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 4, (True,) * 3, sums))
+    grad, x, y, z = [torch.randn(shape).to(dtype) for shape in [(6, 4), (6, 4), (4, 1), (12,)]]
+    inputs = [grad.t(), x.t(), y, z[::2]]
+    own = [tensor.shape for tensor in inputs[1:]]
+    for _ in range(2):
+        outputs = rt._allocate(inputs, inputs[0].shape, own)
+        launch(inputs, outputs, [], sums)
+        torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, own))
+    assert orders(launch) == {"strided"}
+
+
+def test_torch_sums_where_there_would_be_a_sum_for_nearly_every_element(launchers: Callable[..., Any]) -> None:
+    kernel, sums = get("sum_product").kernels["backward"], (False, True, False)
+    launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,) * 4, (True,) * 3, sums))
+    for rows, order in ((500, {"rows"}), (3000, {"rows", "strided"})):
+        inputs = [torch.randn(rows, columns) for columns in (2, 2, 1, 2)]
+        outputs = [torch.empty_like(tensor) for tensor in inputs[1:]]
+        launch(inputs, outputs, [], sums)
+        assert orders(launch) == order
+        torch.testing.assert_close(tuple(outputs), kernel(inputs, (), None, [tensor.shape for tensor in inputs[1:]]))
+
+
+def test_steps_are_along_the_fewest_dimensions() -> None:
+    def steps(*tensors: Tensor) -> Any:
+        return rt._walk_through(tensors)[:3]
+
+    assert steps(torch.ones(20)[::2], torch.ones(10)) == (1, (10, 2, 1), False)
+    assert steps(torch.ones(6), torch.ones(6, 4).t(), torch.ones(4, 6)) == (2, (4, 6, 0, 1, 1, 4, 6, 1), False)
+    assert steps(torch.ones(3, 1, 5).expand(3, 4, 5), torch.ones(3, 4, 5)) == (3, (3, 4, 5, 5, 0, 1, 20, 5, 1), False)
+    assert steps(torch.ones(()), torch.ones(())) == (1, (1, 1, 1), False)
+    far = torch.empty_strided((2,), (2**30,), device="meta")
+    assert steps(far, torch.ones(2)) == (1, (2, 2**30, 1), True)
+    many = torch.empty(1, device="meta").expand(2**30)
+    assert steps(many, many)[2]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -347,20 +576,6 @@ def test_cuda_gradients_of_both_orders(op: Op) -> None:
         assert torch.autograd.gradcheck(op.function, inputs, nondet_tol=0.0)
         assert torch.autograd.gradgradcheck(op.function, inputs)
     assert {path for name, path in record if name == op.name} == {"cuda"}
-
-
-LAYOUTS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
-    "transposed": ((5, 3), lambda t: t.t()),
-    "sliced": ((4, 10), lambda t: t[::2, 1::3]),
-    "expanded": ((1, 7), lambda t: t.expand(5, 7)),
-    "overlapping": ((20,), lambda t: t.as_strided((4, 5), (2, 3))),
-    "not aligned": ((3, 5), lambda t: t.flatten()[1:]),
-    "permuted": ((2, 3, 4, 5), lambda t: t.permute(2, 0, 3, 1)),
-    "channels last": ((2, 3, 4, 5), lambda t: t.contiguous(memory_format=torch.channels_last)),
-    "0-d": ((), lambda t: t),
-    "empty": ((3, 0), lambda t: t),
-    "many": ((300, 1001), lambda t: t[:, ::2]),
-}
 
 
 @gpu
