@@ -24,8 +24,8 @@ from gradgen.rewrite import factored, factors, multiplied_out, rewrite, tried
 
 BAR = 4.0
 
-# What a modelled error must not exceed. The bar is for every float, and the model looks at a few hundred.
-TARGET = 3.0
+# What a modelled error must not exceed. The bar is for every float, and the model looks at some of them.
+TARGET = 3.25
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}

@@ -7,6 +7,7 @@ everywhere.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import sympy
 from mpmath import mpf
 
-from gradgen import mpfr, quick
+from gradgen import composed, mpfr, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
 from gradgen.primitives import PRIMITIVES
@@ -134,8 +135,8 @@ class Program:
         if op in _EXACT:
             exact = _EXACT[op]
             return lambda values, inputs, turns: exact(*[values[arg] for arg in args])
-        function = self._function
-        return lambda values, inputs, turns: function(op, [values[arg] for arg in args], form, place + turns)
+        compute = partial(_composed, self._function) if op in composed.TEXTS else self._function
+        return lambda values, inputs, turns: compute(op, [values[arg] for arg in args], form, place + turns)
 
     def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
         """The parts of a product with a reciprocal that nothing else reads, and so is printed as a division."""
@@ -277,6 +278,16 @@ def is_quick(order: Sequence[Node]) -> bool:
         if node.number is None
         and (node.op not in _WRITTEN_OUT or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT))
     )
+
+
+def _composed(function: Callable[..., Array], op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
+    """A function of the table by those that its text calls, each of which errs to its own side."""
+    turns = itertools.count()
+
+    def called(name: str, *operands: Array) -> Array:
+        return function(name, operands, form, places + next(turns))
+
+    return composed.TEXTS[op](composed.Others(called, form.nearest), *args)  # type: ignore[no-any-return]
 
 
 _SIDES = np.array([1, -1, 1, 1, -1, -1])

@@ -472,7 +472,7 @@ _ROWS = [
         sympy=functions.sigmoid,
         product="mul_sigmoid",
         growth="vanishes, bounded",
-        ulps=1.5,
+        ulps=1.9,
     ),
     _row(
         "logistic_density",
@@ -480,7 +480,7 @@ _ROWS = [
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
         product="mul_logistic_density",
         growth="vanishes, bounded",
-        ulps=2.5,
+        ulps=2.8,
     ),
     _row(
         "softplus",
@@ -496,7 +496,7 @@ _ROWS = [
         exact=_logaddexp_exact,
         arity=2,
         sympy=functions.logaddexp,
-        ulps=2,
+        ulps=3.3,
     ),
     # 0/0 where the first operand, a parameter, is 0
     _row(
@@ -505,7 +505,7 @@ _ROWS = [
         exact=_exprel_exact(0),
         arity=2,
         growth="explodes",
-        ulps=1.5,
+        ulps=2.4,
     ),
     _row(
         "dexprel",
@@ -566,9 +566,9 @@ _ROWS = [
         sympy=sympy.sech,
         product="mul_sech",
         growth="vanishes, bounded",
-        ulps=1.5,
+        ulps=1.8,
     ),
-    _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes", ulps=1.5),
+    _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes", ulps=2.1),
     _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero", ulps=3),
     _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh, ulps=4),
     _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero", ulps=3),
@@ -671,7 +671,7 @@ _ROWS = [
 
 # Products with a vanishing function, which `limits` puts in last: r * f(t).
 _PRODUCTS = [
-    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.5)
+    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.8)
     for row in _ROWS
     if row.product
 ]
