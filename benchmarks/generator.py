@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 _FORMULAS = Path(__file__).parents[1] / "formulas"
+_TEN = Path(__file__).with_name("ten_operations.py")
 _RUNS = 3
 
 
@@ -21,6 +22,7 @@ def show(console: Console) -> None:
     gallery = str(_FORMULAS)
     rows = (
         ("one operation, swish", ["build", f"{gallery}/swish.py"], True),
+        ("a spec of ten operations", ["build", str(_TEN)], True),
         ("the gallery", ["build", gallery], True),
         ("the gallery, nothing to do", ["build", gallery], False),
         ("check that the gallery is fresh", ["check", gallery], False),
