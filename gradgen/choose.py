@@ -292,9 +292,13 @@ class Choice:
             yield spread, "with exponentials multiplied out"
         for start in dict.fromkeys((node, taken_out)) if powers else ():
             yield from squares.forms(start)
+        for start in dict.fromkeys((node, taken_out)):
             yield from relative.forms(start)
         yield from self._derived(node)
-        yield from algebraic.forms(node)
+        for form, how in algebraic.forms(node):
+            yield form, how
+            for scaled, more in relative.forms(form):
+                yield scaled, f"{how}, {more}"
         split = _by_sign(node)
         if split is not None:
             yield split, "by the sign of what has an absolute value"
