@@ -307,7 +307,7 @@ class Choice:
         starts = {taken_out: "with common factors of sums before them", node: ""}
         if spread is not node:
             starts[spread] = "with exponentials multiplied out"
-        if node in self._origins:
+        if node in self._origins and powers:
             starts = {written: "as the derivative of what was written"} | starts
         for start, how in starts.items():
             for form, rule in tried(start):
@@ -374,6 +374,12 @@ class Choice:
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
         reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
+        least = min(itertools.chain(*reaches.values()))
+        while (
+            not tries and least > _FARTHER
+        ):  # the series does not reach so far, other polynomials may from where it does
+            least /= 2
+            tries = [(form, least, near) for form in forms for near in near_zero(least)]
         best: tuple[Node, Quality, str] | None = None
         by, patience = "its power series", _PATIENCE
         while tries and patience:

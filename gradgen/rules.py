@@ -290,14 +290,15 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "asinh(u) - asinh(v)",
-                "where(gt(minimum(u/v, v/u), 0), "
-                "asinh((u - v)/(hypot(1, v)/(1 + v/u) + hypot(1, u)/(1 + u/v))), asinh(u) - asinh(v))",
+                "where(gt(minimum(unit(u, v), unit(v, u)), 0), "
+                "asinh((u - v)/(hypot(1, v)/(1 + unit(v, u)) + hypot(1, u)/(1 + unit(u, v)))), asinh(u) - asinh(v))",
             ),
             ("sin(u) - sin(v)", "where(lt(abs(u - v), 8), 2*cos(u/2 + v/2)*sin(u/2 - v/2), sin(u) - sin(v))"),
             (
                 "cos(u) - cos(v)",
                 "where(lt(minimum(abs(u - v), abs(u + v)), 8), -2*sin(u/2 + v/2)*sin(u/2 - v/2), cos(u) - cos(v))",
             ),
+            ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
             ("sinh(u) - sinh(v)", "where(eq(u, v), 0, 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), 0, 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),

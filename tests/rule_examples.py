@@ -191,6 +191,7 @@ EXAMPLES = {
     "asinh(u) - asinh(v)": Example("asinh(x) - asinh(y)", x=1e150, y=1.0001e150),
     "sin(u) - sin(v)": Example("sin(x) - sin(y)", x=1.5707, y=1.5706),
     "cos(u) - cos(v)": Example("cos(x) - cos(y)", x=1e-5, y=2e-5),
+    "tan(u) - sin(u)": Example("tan(x) - sin(x)", x=6.283185307179586),
     "sinh(u) - sinh(v)": Example("sinh(x) - sinh(y)", x=800.0, y=750.0),
     "cosh(u) - cosh(v)": Example("cosh(x) - cosh(y)", x=1e-5, y=2e-5),
     "softplus(u) - log(2)": Example("log(1 + exp(x)) - log(2)", x=1e-10),

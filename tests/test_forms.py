@@ -183,9 +183,14 @@ def test_what_cancels_farther_than_its_series_reaches_meets_the_bar(tmp_path: Pa
     spec = tmp_path / "cubic.py"
     spec.write_text("from sympy import *\nx = symbols('x')\ncubic = (x - atan(x))/x**3\n")
     (formula,) = load(spec)
-    for result in plan(formula).accuracy:
+    operation = plan(formula)
+    for result in operation.accuracy:
         assert any("polynomials through" in note.what for note in result.forms)
         assert max(result.single.error, result.double.error) <= BAR
+    (second,) = [result for result in operation.double_accuracy if result.name == "grad_of_x"]
+    assert any("polynomials through" in note.what for note in second.forms)
+    assert second.single.error <= BAR
+    assert second.double.error <= 4 * BAR
 
 
 RELATIVE = [
@@ -463,6 +468,21 @@ def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
         assert quality.double.error <= 2.5 * BAR or "sqrt(x**2 + k)" in text  # overflows at the largest numbers
         if not any("near " in note.what for note in choice.notes[root]):
             agree(root, choice.form(root), hyper=(1.5,))
+
+
+DIFFERENCES = [
+    *(f"{function}(x) - {function}(y)" for function in ("tanh", "erf", "atan", "asinh", "sin", "cos", "sinh", "cosh")),
+    "exp(-x**2) - exp(-y**2)",
+]
+
+
+@pytest.mark.parametrize("text", DIFFERENCES)
+def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str) -> None:
+    """Within what two functions that err to opposite sides are off by."""
+    node = parsed(text)
+    quality = Choice([node], [], ["x", "y"], {}).quality(node)
+    assert min(quality.single.error, quality.wide.error) <= BAR
+    assert quality.double.error <= 1.25 * BAR
 
 
 def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> None:
