@@ -292,9 +292,13 @@ class Choice:
             yield spread, "with exponentials multiplied out"
         for start in dict.fromkeys((node, taken_out)) if powers else ():
             yield from squares.forms(start)
+        for start in dict.fromkeys((node, taken_out)):
             yield from relative.forms(start)
         yield from self._derived(node)
-        yield from algebraic.forms(node)
+        for form, how in algebraic.forms(node):
+            yield form, how
+            for scaled, more in relative.forms(form):
+                yield scaled, f"{how}, {more}"
         split = _by_sign(node)
         if split is not None:
             yield split, "by the sign of what has an absolute value"
@@ -303,7 +307,7 @@ class Choice:
         starts = {taken_out: "with common factors of sums before them", node: ""}
         if spread is not node:
             starts[spread] = "with exponentials multiplied out"
-        if node in self._origins:
+        if node in self._origins and powers:
             starts = {written: "as the derivative of what was written"} | starts
         for start, how in starts.items():
             for form, rule in tried(start):
@@ -370,6 +374,10 @@ class Choice:
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
         reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
+        least = min(itertools.chain(*reaches.values()))
+        while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves
+            least /= 2
+            tries = [(form, least, near) for form in forms for near in near_zero(least)]
         best: tuple[Node, Quality, str] | None = None
         by, patience = "its power series", _PATIENCE
         while tries and patience:

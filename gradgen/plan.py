@@ -196,9 +196,11 @@ class _Planner:
         seconds = self.seconds(from_saved, saved)
         flat = [node for row in derivatives for node in row]
         second = [node for by_saved in seconds for row in by_saved for node in row]
+        origins = self.origins(derivatives)
         if any(s.is_output for s in saved):  # they are functions of the outputs, not of the inputs
             second = []
-        origins = self.origins(derivatives)
+        else:
+            origins = self.origins_of(from_saved, seconds, saved) | origins
         written = dict(zip(self.values, self.raw, strict=True)) | self.as_written(derivatives)
         self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         forms = [self.choice.form(value) for value in self.values]
@@ -273,6 +275,18 @@ class _Planner:
             for name, row in zip(self.differentiable, derivatives, strict=True)
             for value, derivative in zip(self.values, row, strict=True)
             if name not in self.own
+        }
+
+    def origins_of(
+        self, derivatives: list[list[Node]], seconds: list[list[list[Node]]], saved: tuple[Saved, ...]
+    ) -> dict[Node, tuple[Node, Node]]:
+        """For each second derivative the derivative it is the derivative of, and the input by which."""
+        wrt = [self.graph.input(s.name) for s in self.varying(saved)]
+        return {
+            second: (derivative, x)
+            for row, by_output in zip(derivatives, seconds, strict=True)
+            for derivative, by_saved in zip(row, by_output, strict=True)
+            for x, second in zip(wrt, by_saved, strict=True)
         }
 
     def as_written(self, derivatives: list[list[Node]]) -> dict[Node, Node]:

@@ -15,22 +15,22 @@ from functools import reduce
 import sympy
 
 from gradgen.graph import Node, known_sign, rebuilt, topological
-from gradgen.rewrite import terms
+from gradgen.rewrite import factors, terms
 
 _THIRD = sympy.Rational(1, 3)
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of numbers times powers, all of one exponent.
+    """A sum of coefficients times powers, all of one exponent.
 
     Attributes:
         exponent: the exponent.
-        parts: the numbers, and the bases of what they are times a power of.
+        parts: the coefficients, and the bases of what they are times a power of.
     """
 
     exponent: Node
-    parts: tuple[tuple[sympy.Expr, Node], ...]
+    parts: tuple[tuple[Node, Node], ...]
 
     @property
     def size(self) -> Node:
@@ -52,21 +52,36 @@ def _sum(node: Node) -> _Sum | None:
     """A sum of powers of more than one base, the exponent of which is larger than 1 as far as it is known."""
     if node.op != "add":
         return None
-    graph = node.graph
-    powers = [(number, _power(graph.const(1) if item is None else item)) for number, item in terms(node)]
-    exponents = {exponent for _, (base, exponent) in powers if not base.is_number(1)}
-    bases = {base for _, (base, _) in powers}
+    powers = [_power(node.graph.const(number) if item is None else number * item) for number, item in terms(node)]
+    exponents = {exponent for _, base, exponent in powers if not base.is_number(1)}
+    bases = {base for _, base, _ in powers}
     if len(exponents) != 1 or len(bases) < 2 or any(base.number is not None and base.number != 1 for base in bases):
         return None
     (exponent,) = exponents
     if exponent.number is not None and not exponent.number > 1:
         return None
-    return _Sum(exponent, tuple((number, base) for number, (base, _) in powers))
+    return _Sum(exponent, tuple((one, base) for one, base, _ in powers))
 
 
-def _power(node: Node) -> tuple[Node, Node]:
-    """A node as a power: its base and exponent."""
-    return (node.args[0], node.args[1]) if node.op == "pow" else (node, node.graph.const(1))
+def _power(node: Node) -> tuple[Node, Node, Node]:
+    """A node as a coefficient times a power: the coefficient, the base and the exponent.
+
+    The power is the only one with an exponent above 1; a product without one, or of several, is a base by itself.
+    """
+    one = node.graph.const(1)
+    if node.number is not None:
+        return node, one, one
+    number, found = factors(node, keep=lambda item: item.op == "pow")
+    powers = [item for item, _ in found if item.op == "pow" and not _is_root(item)]
+    if len(powers) != 1:
+        return node.graph.const(number), node / number, one
+    rest = [item for item, _ in found if item is not powers[0]]
+    return reduce(node.graph.mul, rest, node.graph.const(number)), powers[0].args[0], powers[0].args[1]
+
+
+def _is_root(node: Node) -> bool:
+    """Whether a power is a root, or a quotient."""
+    return node.args[1].number is not None and not node.args[1].number > 1
 
 
 class _Scaling:
@@ -86,8 +101,10 @@ class _Scaling:
                 for one in (base, graph.apply("abs", base), *(base.args if base.op == "abs" else ())):
                     self._known[one] = (self._over(one), self._one)
         self._bases = list(self._known)
-        scaled = (number * self._over(base) ** parts.exponent for number, base in parts.parts)
-        self._known[total] = (reduce(graph.add, scaled), parts.exponent)
+        scaled = reduce(graph.add, (one * self._over(base) ** parts.exponent for one, base in parts.parts))
+        if all(base.number is None for _, base in parts.parts):  # the direction of 0, where all is 0, is 0
+            scaled = graph.where(graph.apply("eq", self._size, 0), self._one, scaled)
+        self._known[total] = (scaled, parts.exponent)
 
     def __call__(self, root: Node) -> Node:
         new = {base: base for base in self._bases}
@@ -95,9 +112,23 @@ class _Scaling:
             if node not in self._known:
                 self._known[node] = self._scaled(node, new)
             if node not in new:
-                other, power = self._known[node]
-                new[node] = other * self._size**power
+                new[node] = self._whole(*self._known[node])
         return new[root]
+
+    def _whole(self, other: Node, power: Node) -> Node:
+        """A node times a power of the size; u/m * m is u, (u/m)**2 / m is u/m * (u/m / m), which vanish later."""
+        number, found = factors(other)
+        least = 1 if power.number is not None and power.number >= 1 else 2
+        directions = {self._over(base): base for base in self._bases}
+        place = next((k for k, (item, exponent) in enumerate(found) if item in directions and exponent >= least), None)
+        if place is None or power.number is None or power.number == 0:
+            return other * self._size**power
+        direction, exponent = found[place]
+        found[place] = (direction, exponent - 1)
+        rest = reduce(other.graph.mul, (item**e for item, e in found if e), other.graph.const(number))
+        if least == 1:
+            return directions[direction] * self._whole(rest, power - 1)
+        return direction * self._whole(rest, power)
 
     def _over(self, base: Node) -> Node:
         return base / self._size if base.number is not None else base.graph.apply("unit", base, self._size)

@@ -140,7 +140,7 @@ FN real d2logrel(real k, real x) {
         dq = dq * s * s + q;
         q = q * s * s + n / (2 * n + 1.0);
     }
-    return real(r * r / 2 * (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * x * x * x);
+    return real((1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * (r * x) * (r * x) * x / 2);
 }
 """
 TORCH["d2logrel"] = '''\
@@ -154,7 +154,7 @@ def d2logrel(k: Tensor, x: Tensor) -> Tensor:
     for n in range(60, 0, -1):
         dq = dq * s * s + q
         q = q * s * s + n / (2 * n + 1)
-    near = r * r / 2 * (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * x * x * x
+    near = (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * (r * x) * (r * x) * x / 2
     far = (2 * (logrel(c, x.double()) - t) / c - t * t) / c
     return torch.where((z > -0.5) & (z < 4), near, far).to(x.dtype)
 '''

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from typing import Any
 
 import sympy
@@ -147,7 +147,7 @@ class _Pattern:
         graph = Graph()
         names: dict[str, Any] = {name: graph.input(name) for name in ("t", "u", "v", "w", *_NUMBERS)}
         names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
-        names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": sympy.pi, "where": graph.where}
+        names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": sympy.pi, "where": partial(graph.apply, "where")}
         self.rule = rule
         self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))

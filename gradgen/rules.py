@@ -254,7 +254,10 @@ RULES: tuple[Rule, ...] = (
                 "maximum(1 + u, 0)**v - 1",
                 "where(lt(abs(v*log1p(u)), 1), expm1(v*log1p(u)), maximum(1 + u, 0)**v - 1)",
             ),
-            ("exp(u) - exp(v)", "where(gt(u, v), -exp(u)*expm1(v - u), exp(v)*expm1(u - v))"),
+            (
+                "exp(u) - exp(v)",
+                "where(eq(u, v), 0, where(gt(u, v), -exp(u)*expm1(v - u), exp(v)*expm1(u - v)))",
+            ),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             (
                 "log(u) - log(v)",
@@ -269,6 +272,35 @@ RULES: tuple[Rule, ...] = (
                 "where(gt(u, v), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
                 "where(lt(u, v), expm1(u - v)*sigmoid(v)*sigmoid(-u), sigmoid(u) - sigmoid(v)))",
             ),
+            (
+                "tanh(u) - tanh(v)",
+                "where(eq(u, v), 0, where(gt(u, v), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
+                "2*expm1(2*(u - v))*sigmoid(2*v)*sigmoid(-2*u)))",
+            ),
+            (
+                "erf(u) - erf(v)",
+                "where(eq(u, v), 0, where(gt(2*minimum(u, v), 1), erfc(v) - erfc(u), "
+                "where(lt(2*maximum(u, v), -1), erfc(-u) - erfc(-v), erf(u) - erf(v))))",
+            ),
+            (
+                "atan(u) - atan(v)",
+                "atan2(unit(u, maximum(1, maximum(abs(u), abs(v)))) - unit(v, maximum(1, maximum(abs(u), abs(v)))), "
+                "1/maximum(1, maximum(abs(u), abs(v))) + where(gt(abs(u), abs(v)), "
+                "unit(u, maximum(1, maximum(abs(u), abs(v))))*v, u*unit(v, maximum(1, maximum(abs(u), abs(v))))))",
+            ),
+            (
+                "asinh(u) - asinh(v)",
+                "where(gt(minimum(unit(u, v), unit(v, u)), 0), "
+                "asinh((u - v)/(hypot(1, v)/(1 + unit(v, u)) + hypot(1, u)/(1 + unit(u, v)))), asinh(u) - asinh(v))",
+            ),
+            ("sin(u) - sin(v)", "where(lt(abs(u - v), 8), 2*cos(u/2 + v/2)*sin(u/2 - v/2), sin(u) - sin(v))"),
+            (
+                "cos(u) - cos(v)",
+                "where(lt(minimum(abs(u - v), abs(u + v)), 8), -2*sin(u/2 + v/2)*sin(u/2 - v/2), cos(u) - cos(v))",
+            ),
+            ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
+            ("sinh(u) - sinh(v)", "where(eq(u, v), 0, 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
+            ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), 0, 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),

@@ -183,9 +183,14 @@ def test_what_cancels_farther_than_its_series_reaches_meets_the_bar(tmp_path: Pa
     spec = tmp_path / "cubic.py"
     spec.write_text("from sympy import *\nx = symbols('x')\ncubic = (x - atan(x))/x**3\n")
     (formula,) = load(spec)
-    for result in plan(formula).accuracy:
+    operation = plan(formula)
+    for result in operation.accuracy:
         assert any("polynomials through" in note.what for note in result.forms)
         assert max(result.single.error, result.double.error) <= BAR
+    (second,) = [result for result in operation.double_accuracy if result.name == "grad_of_x"]
+    assert any("polynomials through" in note.what for note in second.forms)
+    assert second.single.error <= BAR
+    assert second.double.error <= 4 * BAR
 
 
 RELATIVE = [
@@ -198,6 +203,11 @@ RELATIVE = [
     "abs(x)**k/(1 + abs(x)**k)",
     "where(gt(x, 0), 1, 2)*abs(x)**k/(1 + abs(x)**k)",
     "1/(1 + x**6) + y",
+    "sqrt(k*x**2 + y**2)",
+    "k*x/sqrt(k*x**2 + y**2)",
+    "x**2/sqrt(k*x**2 + y**2)",
+    "x*y**2/sqrt(k*x**2 + y**2)**3",
+    "sqrt(2*k*x**2 + (1 + k)*y**2)",
 ]
 
 
@@ -217,11 +227,32 @@ def test_powers_of_sums_relative_to_the_largest_term_are_the_same_function(text:
         ("cbrt(abs(x)**3 + abs(y)**3)", lambda s: s * 2 ** (1 / 3)),
         ("x*abs(x)/cbrt(abs(x)**3 + abs(y)**3)**2", lambda s: 2 ** (-2 / 3)),
         ("(abs(x)**k + abs(y)**k)**(1/k)", lambda s: s * 2 ** (1 / 1.5)),
+        ("sqrt(k*x**2 + y**2)", lambda s: s * math.sqrt(2.5)),
+        ("sqrt((1 - k)*x**2 + y**2)", lambda s: s * math.sqrt(0.5)),
+        ("k*x/sqrt(k*x**2 + y**2)", lambda s: 1.5 / math.sqrt(2.5)),
+        ("x**2/sqrt(k*x**2 + y**2)", lambda s: s / math.sqrt(2.5)),
     ],
 )
 def test_powers_of_sums_neither_overflow_nor_vanish(text: str, expected: Callable[[float], float], size: float) -> None:
     ((form, _),) = relative.forms(parsed(text))
-    assert computed(form, {"x": size, "y": size}) == pytest.approx(expected(size), rel=1e-14)
+    assert computed(form, {"x": size, "y": size}) == pytest.approx(expected(size), rel=1e-14, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "expected"),
+    [
+        ("x**2/sqrt(k*x**2 + y**2)", {"x": 1.0, "y": 1e200}, 1e-200),  # (x/y)**2 is nothing
+        ("y**2/sqrt(k*x**2 + y**2)**3", {"x": 1e-60, "y": 1e-230}, 1e-280 / 1.5**1.5),
+        ("k*x/sqrt(k*x**2 + y**2)", {"x": 0.0, "y": 0.0}, 0.0),
+        ("sqrt(k*x**2 + y**2)", {"x": 0.0, "y": 0.0}, 0.0),
+        ("1/sqrt(k*x**2 + y**2)", {"x": 0.0, "y": 0.0}, math.inf),
+    ],
+)
+def test_powers_relative_to_the_largest_term_where_others_vanish(
+    text: str, at: dict[str, float], expected: float
+) -> None:
+    ((form, _),) = relative.forms(parsed(text))
+    assert computed(form, at) == pytest.approx(expected, rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize("text", ["(x + y)**k", "1/(1 + x)", "(x**2 + y**3)**k", "(sqrt(abs(x)) + sqrt(abs(y)))**2"])
@@ -437,6 +468,35 @@ def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
         assert quality.double.error <= 2.5 * BAR or "sqrt(x**2 + k)" in text  # overflows at the largest numbers
         if not any("near " in note.what for note in choice.notes[root]):
             agree(root, choice.form(root), hyper=(1.5,))
+
+
+DIFFERENCES = [
+    *(f"{function}(x) - {function}(y)" for function in ("tanh", "erf", "atan", "asinh", "sin", "cos", "sinh", "cosh")),
+    "exp(-x**2) - exp(-y**2)",
+]
+
+
+@pytest.mark.parametrize("text", DIFFERENCES)
+def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str) -> None:
+    """Within what two functions that err to opposite sides are off by."""
+    node = parsed(text)
+    quality = Choice([node], [], ["x", "y"], {}).quality(node)
+    assert min(quality.single.error, quality.wide.error) <= BAR
+    assert quality.double.error <= 1.25 * BAR
+
+
+def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> None:
+    """Where squares overflow or vanish, too; but second derivatives of inputs below the smallest normal number."""
+    node = parsed("sqrt(k*x**2 + y**2)")
+    wrt = [node.graph.input("x"), node.graph.input("y")]
+    first = rewrite(gradient(node, wrt))
+    second = [row for slope in first for row in rewrite(gradient(slope, wrt))]
+    choice = Choice([node, *first], second, ["x", "y"], {"k": 1.5})
+    for root in (node, *first):
+        assert max(choice.quality(root).single.error, choice.quality(root).double.error) <= BAR
+    for root in second:
+        assert choice.quality(root).double.ordinary <= BAR
+        assert choice.quality(root).double.error <= 10 * BAR
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,13 @@ class TestReference:
         assert list(self.value(text, tmp_path, 0.0)) == [Quantity(0, ()), Quantity(0, ("x",))]
         assert len(self.value(text, tmp_path, 2.0)) == 3
 
+    def test_what_is_0_by_0_is_left_out(self, tmp_path: Path) -> None:
+        assert self.value("@op\ndef f(x: Tensor):\n    return x/(exp(x) - 1)\n", tmp_path, 0.0) == {}
+
+    def test_derivatives_of_what_is_far_beyond_all_types_are_left_out(self, tmp_path: Path) -> None:
+        found = self.value("@op\ndef f(x: Tensor):\n    return sinh(x)/x\n", tmp_path, 3.4e38)
+        assert list(found) == [Quantity(0, ())]
+
     @pytest.mark.parametrize(
         ("text", "sign", "expected"),
         [("x/(1 + exp(-x))", 1, math.inf), ("x/(1 + exp(-x))", -1, 0), ("tanh(x)", -1, -1), ("sin(x)", 1, None)],

@@ -28,6 +28,7 @@ BITS_OF_FLOAT64 = 1075
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
+_FAR_BEYOND = 2**20  # the power of two
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
 
@@ -98,6 +99,8 @@ class Reference:
     def _at(self, point: Mapping[str, float | mpf], quantity: Quantity, *more: str) -> mpf | None:
         """A quantity, or its derivative by `more`; None where it is not real, or cannot be had."""
         wrt = (*quantity.wrt, *more)
+        if wrt and self._is_beyond(self._at(point, Quantity(quantity.output, ()))):
+            return None
         first, *rest = wrt or ("",)
         own = self._own.get(first)
         names = tuple(rest) if own else wrt
@@ -105,6 +108,11 @@ class Reference:
         if key not in self._known:
             self._known[key] = (own or self._formula).result({**point, **self._hyper}, names, quantity.output)
         return self._known[key]
+
+    @staticmethod
+    def _is_beyond(value: mpf | None) -> bool:
+        """Whether a value is so far beyond all types that it has too few digits to be differentiated."""
+        return value is None or bool(mpmath.isfinite(value) and value != 0 and mpmath.mag(value) > _FAR_BEYOND)
 
     def _is_kink(self, point: Point, quantity: Quantity) -> bool:
         """Whether a derivative is another one on either side of the point."""
@@ -146,8 +154,9 @@ class _Shaken(exact.Exact):
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         values: dict[Node, object] = {}
         for node in self._orders[output]:
-            value = evaluated(node, [values[arg] for arg in node.args], point)
-            values[node] = self._shake(value) if _is_rounded(node) else value
+            args = [values[arg] for arg in node.args]
+            value = evaluated(node, args, point)
+            values[node] = self._shake(value) if _is_rounded(node) and any(args) else value  # exp(0) is 1
         return values
 
     def _shake(self, value: object) -> object:
