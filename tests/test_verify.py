@@ -366,6 +366,22 @@ class TestExhaustive:
         assert f"at x={measure.shown({'x': place.item()}, value.dtype).removeprefix('x=')}: " in value.at
         assert len(ticks) == 1
 
+    def test_the_mean_is_that_of_all_errors_that_are_numbers(self, tmp_path: Path) -> None:
+        def function(x: Tensor) -> Tensor:
+            return torch.where(x.abs() < 1, x * (1 + 2**-9), x * 1.5) if x.dtype == torch.float16 else x
+
+        space = Space(["x"], torch.float16, 1)
+        inputs = [x for x in space[0]["x"].tolist() if not math.isnan(x)]
+        computed = function(torch.tensor(inputs, dtype=torch.float16)).tolist()
+        errors = [
+            error(y, Exact(mpf(x), lambda x=x: mpf(abs(x))), "float16") for x, y in zip(inputs, computed, strict=True)
+        ]
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        value, *_ = exhaustive.run(subject, space, lambda: None, {})
+        assert value.bad == errors.count(math.inf) > 0
+        finite = sum(e for e in errors if e < math.inf)
+        assert value.mean == pytest.approx(finite / (value.count - value.bad), rel=1e-12)
+
     def test_a_number_for_nan_is_bad(self, tmp_path: Path) -> None:
         def function(x: Tensor) -> Tensor:
             return x.nan_to_num(1.0, math.inf, -math.inf) if x.dtype == torch.float16 else x * 1
@@ -378,8 +394,10 @@ class TestExhaustive:
         result = verify(SQUARE, "--exhaustive", "--stride", "65537")
         assert result.exit_code == 0, result.stdout
         for dtype in ("float16", "bfloat16", "float32"):
-            assert cells(result, dtype, "value")[4] == "0.50"  # in the column of the exhaustive run
-            assert cells(result, dtype, "gradient")[4] == "0.00"
+            worst, mean = cells(result, dtype, "value")[4].split(" / ")  # in the column of the exhaustive run
+            assert worst == "0.50"
+            assert 0 < float(mean) < 0.25
+            assert cells(result, dtype, "gradient")[4] == "0.00 / 0.00"
         assert cells(result, "float64", "value")[4] == ""
 
     def test_the_command_for_two_inputs(self, verify: Verify, tmp_path: Path) -> None:

@@ -75,9 +75,8 @@ def worst_of(rows: Iterable[Measured]) -> tuple[float, str, int]:
 def _cell(row: Measured | None, bar: float) -> Text:
     if row is None:
         return Text("")
-    mean = "" if row.mean is None else f" / {number(row.mean)}"
     wrong = not row.passes(bar) and row.path != PEER
-    return Text(f"{number(row.worst)}{mean}", style="bold red" if wrong else "")
+    return Text(f"{number(row.worst)} / {number(row.mean)}", style="bold red" if wrong else "")
 
 
 def _bad(count: int) -> Text:
