@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +31,9 @@ Verify = Callable[..., click.testing.Result]
 HEAD = "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
 SQUARE = "@op\ndef square(x: Tensor):\n    return x**2\n"
 SWISH = "@op\ndef swish(x: Tensor, beta: float = 1.0):\n    return x / (1 + exp(-beta * x))\n"
+POWER = (
+    "@op\ndef power(x: Tensor, n: int = 2, flip: bool = False):\n    return Piecewise((-x**n, flip), (x**n, True))\n"
+)
 PAIR = "@op\ndef pair(x: Tensor, y: Tensor):\n    return x + y, x * y\n"
 # No rule knows that the two powers cancel.
 UNSOUND = "@op\ndef cancelling(x: Tensor):\n    return (1 + x)**Rational(7, 3) - (1 + x*1.0000001)**Rational(7, 3)\n"
@@ -84,7 +88,7 @@ class TestVerdict:
     def test_a_sound_op_passes_and_is_shown_in_a_table(self, verify: Verify) -> None:
         result = verify(SWISH)
         assert (result.exit_code, result.stderr) == (0, "")
-        assert "swish, beta=1: worst and mean error in ULPs" in result.stdout
+        assert "swish, beta=1.0: worst and mean error in ULPs" in result.stdout
         for dtype in ("float16", "bfloat16", "float32", "float64"):
             for kind in ("value", "gradient", "second derivative"):
                 row = cells(result, dtype, kind)
@@ -161,6 +165,65 @@ class TestVerdict:
         assert value.at.startswith("value of output 1 at x=2, y=3: 6.046875 in place of 6.0")
         assert gradient.at.startswith("d/dy of output 1 at x=2, y=3: 2.015625 in place of 2.0")
         assert (value.count, gradient.count, second.count, second.worst) == (4, 8, 12, 0.0)
+
+
+class TestHyperParameters:
+    def test_values_in_place_of_the_defaults(self, verify: Verify) -> None:
+        result = verify(SWISH + "\n\n" + POWER, "--with", "n=3", "--with", "flip=True", "--record", "new.md")
+        assert result.exit_code == 0, result.stdout
+        assert "swish, beta=1.0: worst" in result.stdout
+        assert "power, n=3, flip=True: worst" in result.stdout
+        recorded = Path("new.md").read_text()
+        assert "| swish, beta=1.0 | float32 |" in recorded
+        assert "| power, n=3, flip=True | float32 |" in recorded
+
+    def test_they_reach_the_kernels_their_reference_and_autograds_checks(self, tmp_path: Path) -> None:
+        seen = []
+
+        def power(x: Tensor, n: int, flip: bool) -> Tensor:
+            seen.append((n, flip))
+            return -(x**n) if flip else x**n
+
+        subject = replace(alone(formula(POWER, tmp_path), power), given={"n": 3, "flip": True})
+        rows = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
+        assert [row.bad for row in rows] == [0, 0, 0]
+        assert [check.status for check in gradchecks.run(subject, "cpu")] == ["passed", "passed"]
+        assert set(seen) == {(3, True)}
+        (exact,) = Reference(subject.formula, subject.hyper)({"x": 2.0}, [Quantity(0, ())]).values()
+        assert float(exact.value) == -8
+
+    def test_a_kernel_that_is_wrong_for_others_than_the_default_is_found(self, verify: Verify, tmp_path: Path) -> None:
+        templates = corrupted(tmp_path / "t", "f'gg_store({name})'", "f'gg_store(beta == 1 ? {name} : 0)'")
+        assert verify(SWISH, "--templates", templates).exit_code == 0
+        result = verify(SWISH, "--templates", templates, "--with", "beta=2.5")
+        assert result.exit_code == 1
+        assert "(cpu)" in result.stdout
+        assert "(torch)" not in result.stdout
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("beta", "--with beta is not of the form NAME=VALUE\n  Write, for example, beta=2.5."),
+            ("=2", "--with =2 is not of the form NAME=VALUE"),
+            ("n=3 n=4", "--with gives n twice\n  Verify once"),
+            (
+                "gamma=1",
+                "spec.py: no op has a hyper-parameter gamma\n  Hyper-parameters are beta of swish, n of power,",
+            ),
+            ("x=1", "spec.py: no op has a hyper-parameter x; it is a tensor input of swish\n"),
+            ("beta=inf", "spec.py:7: --with beta=inf: beta of swish is declared float, which takes a finite number\n"),
+            ("beta=two", "with beta=two: beta of swish is declared float"),
+            ("n=2.5", "spec.py:12: --with n=2.5: n of power is declared int, which takes a whole number"),
+            (f"n={2**53 + 1}", "n of power is declared int, which takes a whole number within 2**53\n"),
+            ("flip=1", "flip of power is declared bool, which takes True or False\n  Write, for example, --with flip="),
+        ],
+    )
+    def test_mistakes(self, verify: Verify, given: str, message: str) -> None:
+        arguments = [argument for text in given.split() for argument in ("--with", text)]
+        result = verify(SWISH + "\n\n" + POWER, *arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output
 
 
 class TestRecord:

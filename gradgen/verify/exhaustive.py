@@ -114,7 +114,7 @@ class _Sweep:
         self._smallest, self._largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
         self._ulps = 2.0 ** (MANTISSA[self._dtype] - 1)  # from a power of two to the next
         kinds = dict.fromkeys(quantity.kind for quantity in quantities)
-        self.rows = {kind: Measured(subject.name, self._dtype, kind, path) for kind in kinds}
+        self.rows = {kind: Measured(subject.label, self._dtype, kind, path) for kind in kinds}
 
     def add(self, rows: Sequence[Measured]) -> None:
         """Take in what was found in a chunk; in the order of the chunks, so that each run finds the same."""

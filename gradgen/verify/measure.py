@@ -29,7 +29,7 @@ class Measured:
     """The errors of one kind of quantity, in mixed ULPs.
 
     Attributes:
-        op: the op's name.
+        op: the op's name and hyper-parameters.
         dtype: the name of the type of inputs and results.
         kind: one of `KINDS`; gradients by all inputs together are one kind.
         path: by what it was computed.
@@ -183,7 +183,7 @@ def compared(
     for path, found in results.items():
         for quantity in found:
             key = (quantity.kind, path)
-            row = rows.setdefault(key, Measured(subject.name, dtype, *key))
+            row = rows.setdefault(key, Measured(subject.label, dtype, *key))
             for k, (point, exact) in enumerate(samples):
                 if quantity not in exact:
                     continue

@@ -20,8 +20,7 @@ def table(subject: Subject, outcome: Outcome, bar: float) -> Table:
     for row in outcome.rows:
         groups.setdefault((row.dtype, row.kind), {})[row.path] = row
     columns = list(dict.fromkeys([row.path for row in outcome.rows] + [check.path for check in outcome.checks]))
-    hyper = "".join(f", {name}={value:g}" for name, value in subject.hyper.items())
-    found = Table(title=f"{subject.name}{hyper}: worst and mean error in ULPs", title_justify="left")
+    found = Table(title=f"{subject.label}: worst and mean error in ULPs", title_justify="left")
     for column in ("type", "quantity", *columns, "paths differ by", "bad", "worst"):
         found.add_column(column, overflow="fold")
     for (dtype, kind), rows in groups.items():
