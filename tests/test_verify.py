@@ -22,7 +22,7 @@ from gradgen.cli import main
 from gradgen.load import Formula, load
 from gradgen.verify import exhaustive, gradchecks, measure, peers, points, record
 from gradgen.verify.quantity import Exact, Quantity, error
-from gradgen.verify.reference import Reference
+from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject, built
 
@@ -315,6 +315,20 @@ class TestReference:
 
     def test_what_no_precision_settles_is_left_out(self, tmp_path: Path) -> None:
         assert self.value("@op\ndef f(x: Tensor):\n    return log(1 - tanh(x))\n", tmp_path, 1e30) == {}
+
+    def test_a_term_far_below_another_is_not_lost(self, tmp_path: Path) -> None:
+        found = self.value("@op\ndef f(x: Tensor):\n    return log(1 + exp(x))\n", tmp_path, -530.0)
+        for exact in found.values():
+            assert float(exact.value) == pytest.approx(math.exp(-530), rel=1e-9, abs=0)
+
+    @pytest.mark.parametrize("x", [2.0**70, 1e30, 1.5e118, 1e300])
+    @pytest.mark.parametrize(
+        "text", ["log(1 + exp(x))", "log(1 + 2**x)/log(2)", "log(cosh(x))", "log(exp(x) - exp(-x))"]
+    )
+    def test_slopes_where_an_exponential_is_no_float(self, tmp_path: Path, text: str, x: float) -> None:
+        written = formula(f"@op\ndef f(x: Tensor):\n    return {text}\n", tmp_path)
+        found = Reference(written, {}, BITS_OF_FLOAT64)({"x": x}, [Quantity(0, ()), Quantity(0, ("x",))])
+        assert float(found[Quantity(0, ("x",))].value) == 1
 
     def test_derivatives_at_kinks_are_left_out(self, tmp_path: Path) -> None:
         text = "@op\ndef f(x: Tensor):\n    return Max(x, 0)**2 + Abs(x - 1)\n"
