@@ -227,6 +227,13 @@ def explain_command(file: Path, op: str | None, second: bool, latex: bool) -> Ex
     help="With --exhaustive: of the float32 inputs every Nth.",
 )
 @click.option(
+    "--with",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A hyper-parameter, in each op that has it, in place of its default; may be given for several.",
+)
+@click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",

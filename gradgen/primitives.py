@@ -169,30 +169,37 @@ def _real_or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
     return exact
 
 
-_LARGE, _ENOUGH = 64, 500  # a power of two far beyond which exponentials are no floats, and bits of them
+_LARGE = 64  # a power of two from which on the powers of e with whole exponents take mpmath long
 _BEYOND = 2200  # a power of two that is far beyond any float64, or a power of one
 
 
-def _at_most_float(function: Callable[[Any], Any], is_exponential: bool) -> Callable[[Any], Any]:
-    """An exponential or a circular function, for which a number of thousands of digits counts as infinite.
+def _at_most_float(function: Callable[[Any], Any], is_exponential: bool = False) -> Callable[[Any], Any]:
+    """A function for which a number of thousands of digits counts as infinite.
 
-    An exponential of a large number is computed to no more digits than anything needs of what is far beyond any
-    float64: with more than 600 bits mpmath takes a thousand times as long.
+    The exponential of a large whole number mpmath finds by multiplying, which takes a thousand times as long as that of
+    any other; so it is given one that differs from it by less than shows.
     """
 
     def exact(x: Any) -> Any:
         magnitude = mpmath.mag(x) if mpmath.isfinite(x) and x != 0 else 0
         if magnitude > _BEYOND:
             return function(mpmath.sign(x) * mpmath.inf)
-        if magnitude <= _LARGE or not is_exponential:
-            return function(x)
-        with mpmath.workprec(min(mpmath.mp.prec, _ENOUGH)):
-            return function(x)
+        if is_exponential and magnitude > _LARGE and mpmath.isint(x):
+            x = mpmath.fadd(x, mpmath.ldexp(1, -mpmath.mp.prec - 2 * magnitude), exact=True)
+        return function(x)
 
     return exact
 
 
+_EXPONENTIALS = frozenset({"exp", "expm1", "sinh", "cosh", "sech", "csch"})  # of mpmath's
 _exp = _at_most_float(mpmath.exp, is_exponential=True)
+
+
+def _exp2_exact(x: Any) -> Any:
+    """Of the exponent's fraction alone: what the rest needs of it, mpmath's power does not have."""
+    if not mpmath.isfinite(x):
+        return mpmath.mpf(2) ** x
+    return mpmath.ldexp(mpmath.mpf(2) ** (x - mpmath.floor(x)), int(mpmath.floor(x)))
 
 
 def _sigmoid_exact(x: Any) -> Any:
@@ -220,7 +227,7 @@ def _erfc_exact(x: Any) -> Any:
     """Where the asymptotic series serves, by that: mpmath takes long, or gives up."""
     if not _is_far(x):
         return mpmath.erfc(x) if x > -1000 else mpmath.mpf(2)
-    return mpmath.exp(-(x**2)) * _far_erfcx(x)
+    return _exp(-(x**2)) * _far_erfcx(x)
 
 
 def _erfcx_exact(order: int) -> Callable[[Any], Any]:
@@ -235,7 +242,7 @@ def _erfcx_exact(order: int) -> Callable[[Any], Any]:
         with mpmath.workprec(mpmath.mp.prec + more + 20):
             before, value = (
                 2 / mpmath.sqrt(mpmath.pi),
-                _far_erfcx(x) if _is_far(x) else mpmath.exp(x**2) * _erfc_exact(x),
+                _far_erfcx(x) if _is_far(x) else _exp(x**2) * _erfc_exact(x),
             )
             for n in range(1, order + 1):
                 before, value = value, (before - 2 * x * value) / (2 * n)
@@ -401,7 +408,7 @@ def _row(
     function = _real_or_nan(exact or getattr(mpmath, name))
     words = set(growth.split(", "))
     if arity == 1 and (name == "tan" or not _WILD.isdisjoint(words)):
-        function = _at_most_float(function, is_exponential=not words.isdisjoint({"vanishes", "explodes"}))
+        function = _at_most_float(function, name in _EXPONENTIALS)
     return Primitive(
         name=name,
         derivative=derivative,
@@ -458,7 +465,7 @@ _ROWS = [
     _row(
         "exp2",
         lambda y, x: (y * sympy.log(2),),
-        exact=lambda x: mpmath.mpf(2) ** x,
+        exact=_exp2_exact,
         sympy=cfunctions.exp2,
         growth="vanishes, explodes",
         ulps=2,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from gradgen.cli import main
 from gradgen.load import Formula, load
 from gradgen.verify import exhaustive, gradchecks, measure, peers, points, record
 from gradgen.verify.quantity import Exact, Quantity, error
-from gradgen.verify.reference import Reference
+from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject, built
 
@@ -30,6 +31,9 @@ Verify = Callable[..., click.testing.Result]
 HEAD = "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
 SQUARE = "@op\ndef square(x: Tensor):\n    return x**2\n"
 SWISH = "@op\ndef swish(x: Tensor, beta: float = 1.0):\n    return x / (1 + exp(-beta * x))\n"
+POWER = (
+    "@op\ndef power(x: Tensor, n: int = 2, flip: bool = False):\n    return Piecewise((-x**n, flip), (x**n, True))\n"
+)
 PAIR = "@op\ndef pair(x: Tensor, y: Tensor):\n    return x + y, x * y\n"
 # No rule knows that the two powers cancel.
 UNSOUND = "@op\ndef cancelling(x: Tensor):\n    return (1 + x)**Rational(7, 3) - (1 + x*1.0000001)**Rational(7, 3)\n"
@@ -84,7 +88,7 @@ class TestVerdict:
     def test_a_sound_op_passes_and_is_shown_in_a_table(self, verify: Verify) -> None:
         result = verify(SWISH)
         assert (result.exit_code, result.stderr) == (0, "")
-        assert "swish, beta=1: worst and mean error in ULPs" in result.stdout
+        assert "swish, beta=1.0: worst and mean error in ULPs" in result.stdout
         for dtype in ("float16", "bfloat16", "float32", "float64"):
             for kind in ("value", "gradient", "second derivative"):
                 row = cells(result, dtype, kind)
@@ -161,6 +165,65 @@ class TestVerdict:
         assert value.at.startswith("value of output 1 at x=2, y=3: 6.046875 in place of 6.0")
         assert gradient.at.startswith("d/dy of output 1 at x=2, y=3: 2.015625 in place of 2.0")
         assert (value.count, gradient.count, second.count, second.worst) == (4, 8, 12, 0.0)
+
+
+class TestHyperParameters:
+    def test_values_in_place_of_the_defaults(self, verify: Verify) -> None:
+        result = verify(SWISH + "\n\n" + POWER, "--with", "n=3", "--with", "flip=True", "--record", "new.md")
+        assert result.exit_code == 0, result.stdout
+        assert "swish, beta=1.0: worst" in result.stdout
+        assert "power, n=3, flip=True: worst" in result.stdout
+        recorded = Path("new.md").read_text()
+        assert "| swish, beta=1.0 | float32 |" in recorded
+        assert "| power, n=3, flip=True | float32 |" in recorded
+
+    def test_they_reach_the_kernels_their_reference_and_autograds_checks(self, tmp_path: Path) -> None:
+        seen = []
+
+        def power(x: Tensor, n: int, flip: bool) -> Tensor:
+            seen.append((n, flip))
+            return -(x**n) if flip else x**n
+
+        subject = replace(alone(formula(POWER, tmp_path), power), given={"n": 3, "flip": True})
+        rows = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
+        assert [row.bad for row in rows] == [0, 0, 0]
+        assert [check.status for check in gradchecks.run(subject, "cpu")] == ["passed", "passed"]
+        assert set(seen) == {(3, True)}
+        (exact,) = Reference(subject.formula, subject.hyper)({"x": 2.0}, [Quantity(0, ())]).values()
+        assert float(exact.value) == -8
+
+    def test_a_kernel_that_is_wrong_for_others_than_the_default_is_found(self, verify: Verify, tmp_path: Path) -> None:
+        templates = corrupted(tmp_path / "t", "f'gg_store({name})'", "f'gg_store(beta == 1 ? {name} : 0)'")
+        assert verify(SWISH, "--templates", templates).exit_code == 0
+        result = verify(SWISH, "--templates", templates, "--with", "beta=2.5")
+        assert result.exit_code == 1
+        assert "(cpu)" in result.stdout
+        assert "(torch)" not in result.stdout
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("beta", "--with beta is not of the form NAME=VALUE\n  Write, for example, beta=2.5."),
+            ("=2", "--with =2 is not of the form NAME=VALUE"),
+            ("n=3 n=4", "--with gives n twice\n  Verify once"),
+            (
+                "gamma=1",
+                "spec.py: no op has a hyper-parameter gamma\n  Hyper-parameters are beta of swish, n of power,",
+            ),
+            ("x=1", "spec.py: no op has a hyper-parameter x; it is a tensor input of swish\n"),
+            ("beta=inf", "spec.py:7: --with beta=inf: beta of swish is declared float, which takes a finite number\n"),
+            ("beta=two", "with beta=two: beta of swish is declared float"),
+            ("n=2.5", "spec.py:12: --with n=2.5: n of power is declared int, which takes a whole number"),
+            (f"n={2**53 + 1}", "n of power is declared int, which takes a whole number within 2**53\n"),
+            ("flip=1", "flip of power is declared bool, which takes True or False\n  Write, for example, --with flip="),
+        ],
+    )
+    def test_mistakes(self, verify: Verify, given: str, message: str) -> None:
+        arguments = [argument for text in given.split() for argument in ("--with", text)]
+        result = verify(SWISH + "\n\n" + POWER, *arguments)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.output
 
 
 class TestRecord:
@@ -252,6 +315,20 @@ class TestReference:
 
     def test_what_no_precision_settles_is_left_out(self, tmp_path: Path) -> None:
         assert self.value("@op\ndef f(x: Tensor):\n    return log(1 - tanh(x))\n", tmp_path, 1e30) == {}
+
+    def test_a_term_far_below_another_is_not_lost(self, tmp_path: Path) -> None:
+        found = self.value("@op\ndef f(x: Tensor):\n    return log(1 + exp(x))\n", tmp_path, -530.0)
+        for exact in found.values():
+            assert float(exact.value) == pytest.approx(math.exp(-530), rel=1e-9, abs=0)
+
+    @pytest.mark.parametrize("x", [2.0**70, 1e30, 1.5e118, 1e300])
+    @pytest.mark.parametrize(
+        "text", ["log(1 + exp(x))", "log(1 + 2**x)/log(2)", "log(cosh(x))", "log(exp(x) - exp(-x))"]
+    )
+    def test_slopes_where_an_exponential_is_no_float(self, tmp_path: Path, text: str, x: float) -> None:
+        written = formula(f"@op\ndef f(x: Tensor):\n    return {text}\n", tmp_path)
+        found = Reference(written, {}, BITS_OF_FLOAT64)({"x": x}, [Quantity(0, ()), Quantity(0, ("x",))])
+        assert float(found[Quantity(0, ("x",))].value) == 1
 
     def test_derivatives_at_kinks_are_left_out(self, tmp_path: Path) -> None:
         text = "@op\ndef f(x: Tensor):\n    return Max(x, 0)**2 + Abs(x - 1)\n"
@@ -373,6 +450,22 @@ class TestExhaustive:
         assert f"at x={measure.shown({'x': place.item()}, value.dtype).removeprefix('x=')}: " in value.at
         assert len(ticks) == 1
 
+    def test_the_mean_is_that_of_all_errors_that_are_numbers(self, tmp_path: Path) -> None:
+        def function(x: Tensor) -> Tensor:
+            return torch.where(x.abs() < 1, x * (1 + 2**-9), x * 1.5) if x.dtype == torch.float16 else x
+
+        space = Space(["x"], torch.float16, 1)
+        inputs = [x for x in space[0]["x"].tolist() if not math.isnan(x)]
+        computed = function(torch.tensor(inputs, dtype=torch.float16)).tolist()
+        errors = [
+            error(y, Exact(mpf(x), lambda x=x: mpf(abs(x))), "float16") for x, y in zip(inputs, computed, strict=True)
+        ]
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        value, *_ = exhaustive.run(subject, space, lambda: None, {})
+        assert value.bad == errors.count(math.inf) > 0
+        finite = sum(e for e in errors if e < math.inf)
+        assert value.mean == pytest.approx(finite / (value.count - value.bad), rel=1e-12)
+
     def test_a_number_for_nan_is_bad(self, tmp_path: Path) -> None:
         def function(x: Tensor) -> Tensor:
             return x.nan_to_num(1.0, math.inf, -math.inf) if x.dtype == torch.float16 else x * 1
@@ -385,8 +478,10 @@ class TestExhaustive:
         result = verify(SQUARE, "--exhaustive", "--stride", "65537")
         assert result.exit_code == 0, result.stdout
         for dtype in ("float16", "bfloat16", "float32"):
-            assert cells(result, dtype, "value")[4] == "0.50"  # in the column of the exhaustive run
-            assert cells(result, dtype, "gradient")[4] == "0.00"
+            worst, mean = cells(result, dtype, "value")[4].split(" / ")  # in the column of the exhaustive run
+            assert worst == "0.50"
+            assert 0 < float(mean) < 0.25
+            assert cells(result, dtype, "gradient")[4] == "0.00 / 0.00"
         assert cells(result, "float64", "value")[4] == ""
 
     def test_the_command_for_two_inputs(self, verify: Verify, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ PATH = "cpu, exhaustive"
 
 _STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
 _EXPONENT = 0x7FF << 52  # of a float64
+_SMALL = 4.0  # ulps: up to here the mean takes errors as the quick look has them, however exactly they are known
 _T = TypeVar("_T")
 
 
@@ -113,7 +114,7 @@ class _Sweep:
         self._smallest, self._largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
         self._ulps = 2.0 ** (MANTISSA[self._dtype] - 1)  # from a power of two to the next
         kinds = dict.fromkeys(quantity.kind for quantity in quantities)
-        self.rows = {kind: Measured(subject.name, self._dtype, kind, path) for kind in kinds}
+        self.rows = {kind: Measured(subject.label, self._dtype, kind, path) for kind in kinds}
 
     def add(self, rows: Sequence[Measured]) -> None:
         """Take in what was found in a chunk; in the order of the chunks, so that each run finds the same."""
@@ -133,11 +134,13 @@ class _Sweep:
         rows = []
         found = jet(self._call, inputs, self._subject.differentiable, self._quantities)
         for quantity, values in found.items():
-            row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="")
-            suspects = self._suspects(values, exact[quantity], self._slopes(wide, quantity, exact), row.worst)
+            row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="", total=0.0)
+            distance = self._distance(values, exact[quantity], self._slopes(wide, quantity, exact))
+            suspects = self._suspects(row, distance, values, exact[quantity])
             if len(suspects):
                 places = {name: x[suspects] for name, x in wide.items()}
-                self._look_closely(row, quantity, places, values[suspects].double(), exact[quantity][suspects])
+                computed, right = values[suspects].double(), exact[quantity][suspects]
+                self._look_closely(row, quantity, places, computed, right, ~(distance[suspects] <= _SMALL))
             rows.append(row)
         return rows
 
@@ -150,20 +153,31 @@ class _Sweep:
             if slope is not None:
                 yield x, slope
 
-    def _suspects(
-        self, computed: Tensor, exact: Tensor, slopes: Iterable[tuple[Tensor, Tensor]], worst: float
-    ) -> Tensor:
-        """Which results may be off by more than is known: few, and found with little work."""
+    def _distance(self, computed: Tensor, exact: Tensor, slopes: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+        """The errors, found with little work; too large where no derivative is at hand that makes them less.
+
+        It is overwritten by the next call.
+        """
         size, other = _scratch.columns(len(exact))
         torch.abs(exact, out=size)
         for x, slope in slopes:
             torch.mul(x, slope, out=other)
             torch.maximum(size, other.abs_().nan_to_num_(0.0, posinf=0.0), out=size)
-        distance = other.copy_(computed).sub_(exact).abs_().div_(self._unit(size)).mul_(self._ulps)
-        if distance.max() <= worst:  # not if one is NaN, as it is for two infinities, or for two NaN
+        return other.copy_(computed).sub_(exact).abs_().div_(self._unit(size)).mul_(self._ulps)
+
+    @staticmethod
+    def _suspects(row: Measured, distance: Tensor, computed: Tensor, exact: Tensor) -> Tensor:
+        """Which results may be off by more than is known, or by much: few. What is small goes into the row's total.
+
+        That total must not depend on what is known, for threads find it out in another order at every run.
+        """
+        limit = min(row.worst, _SMALL)
+        if distance.max() <= limit:  # not if one is NaN, as it is for two infinities, or for two NaN
+            row.total = distance.sum().item()
             return torch.arange(0)
+        row.total = distance.where(distance <= _SMALL, 0.0).sum().item()
         same = (computed == exact) | (computed.isnan() & exact.isnan())
-        return (distance <= worst).logical_or_(same).logical_not_().nonzero().squeeze(1)
+        return (distance <= limit).logical_or_(same).logical_not_().nonzero().squeeze(1)
 
     def _unit(self, size: Tensor) -> Tensor:
         """What one unit in the last place of numbers of that size is, times `_ulps`; made of `size`."""
@@ -172,9 +186,18 @@ class _Sweep:
         return unit
 
     def _look_closely(
-        self, row: Measured, quantity: Quantity, wide: dict[str, Tensor], computed: Tensor, exact: Tensor
+        self,
+        row: Measured,
+        quantity: Quantity,
+        wide: dict[str, Tensor],
+        computed: Tensor,
+        exact: Tensor,
+        large: Tensor,
     ) -> None:
-        """Measure results as `gradgen.verify.quantity.error` does, and put the worst into the row."""
+        """Measure results as `gradgen.verify.quantity.error` does, and put the worst into the row.
+
+        The errors of those that are `large` are added to its total.
+        """
         same_sign = (computed > 0) == (exact > 0)
         fine = computed == exact
         fine |= exact.isinf() & (computed.abs() == self._largest) & same_sign
@@ -193,6 +216,7 @@ class _Sweep:
             row.bad += int(bad.sum())
             row.bad_at = row.bad_at or self._told(quantity, wide, computed, exact, int(bad.byte().argmax()))
             errors[bad] = 0.0
+        row.total += errors[large[rest]].sum().item()
         at = int(errors.argmax())
         if errors[at] > row.worst:
             row.worst, row.at = errors[at].item(), self._told(quantity, wide, computed, exact, at)

@@ -29,16 +29,16 @@ class Measured:
     """The errors of one kind of quantity, in mixed ULPs.
 
     Attributes:
-        op: the op's name.
+        op: the op's name and hyper-parameters.
         dtype: the name of the type of inputs and results.
         kind: one of `KINDS`; gradients by all inputs together are one kind.
         path: by what it was computed.
         worst: the largest error that is a number.
         at: what and where that is.
-        mean: over all results; None where it was not taken.
         bad: how many results are no approximation at all: NaN or an infinity for a number, a number for an infinity.
         bad_at: the first of these.
         count: how many results were looked at.
+        total: the sum of all errors that are numbers.
         apart: the largest difference from another path; None where there is no other.
     """
 
@@ -48,11 +48,16 @@ class Measured:
     path: str
     worst: float = 0.0
     at: str = ""
-    mean: float | None = None
     bad: int = 0
     bad_at: str = ""
     count: int = 0
+    total: float = 0.0
     apart: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean of all errors that are numbers."""
+        return self.total / max(self.count - self.bad, 1)
 
     def add(self, other: Measured) -> None:
         """Take in what was measured elsewhere of the same kind; where both are equally bad, this one's place stays."""
@@ -61,6 +66,7 @@ class Measured:
         self.bad += other.bad
         self.bad_at = self.bad_at or other.bad_at
         self.count += other.count
+        self.total += other.total
 
     def passes(self, bar: float) -> bool:
         """Whether everything is within the bar."""
@@ -174,12 +180,10 @@ def compared(
 ) -> list[Measured]:
     """The errors of what the paths gave at the samples: a row for each kind of quantity and each path."""
     rows: dict[tuple[str, str], Measured] = {}
-    totals: dict[tuple[str, str], float] = {}
     for path, found in results.items():
         for quantity in found:
             key = (quantity.kind, path)
-            row = rows.setdefault(key, Measured(subject.name, dtype, *key))
-            totals.setdefault(key, 0.0)
+            row = rows.setdefault(key, Measured(subject.label, dtype, *key))
             for k, (point, exact) in enumerate(samples):
                 if quantity not in exact:
                     continue
@@ -192,14 +196,12 @@ def compared(
                     row.bad += 1
                     row.bad_at = row.bad_at or _told(subject, quantity, point, value, exact[quantity], dtype)
                 else:
-                    totals[key] += off
+                    row.total += off
                     if off > row.worst:
                         row.worst, row.at = off, _told(subject, quantity, point, value, exact[quantity], dtype)
                 others = [result[quantity][k] for other, result in results.items() if other != path]
                 for other in others:
                     row.apart = max(row.apart or 0.0, apart(value, other, exact[quantity], dtype))
-    for key, row in rows.items():
-        row.mean = totals[key] / max(row.count - row.bad, 1)
     return [row for row in rows.values() if row.count]
 
 

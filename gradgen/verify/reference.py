@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -136,7 +136,8 @@ class _Shaken(exact.Exact):
     """The exact value of a formula, or the admission that it cannot be had.
 
     No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
-    0 that is not there. Hence what a function gives is shaken in its last digits: what hangs on these does not agree.
+    0 that is not there; so they do on log(1 + exp(-500)). Hence what a function gives, and a sum that has been rounded,
+    is shaken in its last digits: what hangs on these does not agree.
     """
 
     def __init__(self, formula: Formula, bits: int) -> None:
@@ -156,7 +157,7 @@ class _Shaken(exact.Exact):
         for node in self._orders[output]:
             args = [values[arg] for arg in node.args]
             value = evaluated(node, args, point)
-            values[node] = self._shake(value) if _is_rounded(node) and any(args) else value  # exp(0) is 1
+            values[node] = self._shake(value) if _is_rounded(node, args) and any(args) else value  # exp(0) is 1
         return values
 
     def _shake(self, value: object) -> object:
@@ -165,8 +166,11 @@ class _Shaken(exact.Exact):
         return value * (1 + self._random.uniform(-1, 1) * mpf(2) ** (8 - mpmath.mp.prec))
 
 
-def _is_rounded(node: Node) -> bool:
-    """Whether a node's value has as many digits as there are; sums and products of numbers do not."""
+def _is_rounded(node: Node, args: Sequence[object]) -> bool:
+    """Whether a node's value has as many digits as there are; products of numbers do not, and most sums."""
+    if node.op == "add":
+        sizes = [mpmath.mag(x) for x in args if isinstance(x, mpf) and mpmath.isfinite(x) and x != 0]
+        return len(sizes) == 2 and abs(sizes[0] - sizes[1]) > mpmath.mp.prec
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is None or not (exponent.is_Integer and exponent > 0)

@@ -20,8 +20,7 @@ def table(subject: Subject, outcome: Outcome, bar: float) -> Table:
     for row in outcome.rows:
         groups.setdefault((row.dtype, row.kind), {})[row.path] = row
     columns = list(dict.fromkeys([row.path for row in outcome.rows] + [check.path for check in outcome.checks]))
-    hyper = "".join(f", {name}={value:g}" for name, value in subject.hyper.items())
-    found = Table(title=f"{subject.name}{hyper}: worst and mean error in ULPs", title_justify="left")
+    found = Table(title=f"{subject.label}: worst and mean error in ULPs", title_justify="left")
     for column in ("type", "quantity", *columns, "paths differ by", "bad", "worst"):
         found.add_column(column, overflow="fold")
     for (dtype, kind), rows in groups.items():
@@ -75,9 +74,8 @@ def worst_of(rows: Iterable[Measured]) -> tuple[float, str, int]:
 def _cell(row: Measured | None, bar: float) -> Text:
     if row is None:
         return Text("")
-    mean = "" if row.mean is None else f" / {number(row.mean)}"
     wrong = not row.passes(bar) and row.path != PEER
-    return Text(f"{number(row.worst)}{mean}", style="bold red" if wrong else "")
+    return Text(f"{number(row.worst)} / {number(row.mean)}", style="bold red" if wrong else "")
 
 
 def _bad(count: int) -> Text:

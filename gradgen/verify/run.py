@@ -34,7 +34,7 @@ def verify(settings: Settings) -> bool:
         console = Console(highlight=False, width=_WIDTH)
     outcomes: list[Outcome] = []
     wrong = 0
-    with built(settings.paths, settings.templates) as subjects:
+    with built(settings.paths, settings.templates, settings.given) as subjects:
         for subject in subjects:
             started = time.perf_counter()
             with _progress(console, subject.name) as progress:

@@ -17,6 +17,7 @@ class Settings:
         points: how many points of each kind to look at; None for what is quick.
         exhaustive: whether to go through every input of the narrow types, too.
         stride: of the float32 inputs of an exhaustive run, every how manieth is looked at.
+        given: hyper-parameters that are not to have their defaults, each as NAME=VALUE.
         record: the file to write the measured table to.
     """
 
@@ -26,4 +27,5 @@ class Settings:
     points: int | None = None
     exhaustive: bool = False
     stride: int = 1
+    given: tuple[str, ...] = ()
     record: Path | None = None

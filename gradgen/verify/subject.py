@@ -6,9 +6,9 @@ import importlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from torch import Tensor
 from gradgen import build
 from gradgen.errors import GradgenError
 from gradgen.load import Formula, load
+from gradgen.verify.given import Value, read
 from gradgen.verify.quantity import Quantity
 
 # What a hyper-parameter without a default is set to.
-_FALLBACK: dict[str, float | int | bool] = {"float": 1.0, "int": 1, "bool": True}
+_FALLBACK: dict[str, Value] = {"float": 1.0, "int": 1, "bool": True}
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class Subject:
         function: what people call; takes the tensors, then the hyper-parameters by name.
         runtime: the module that the generated ones share.
         reference: the function again, in float64 by faster functions that are off by a few more ulps.
+        given: hyper-parameters that are not to have their defaults.
     """
 
     formula: Formula
     function: Callable[..., Any]
     runtime: Any
     reference: Callable[..., Any]
+    given: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -56,9 +59,15 @@ class Subject:
         return tuple(p.name for p in self.formula.tensors if p.grad)
 
     @property
-    def hyper(self) -> dict[str, float | int | bool]:
-        """The hyper-parameters: their defaults, and 1 where there is none."""
-        return {p.name: _FALLBACK[p.kind] if p.default is None else p.default for p in self.formula.scalars}
+    def label(self) -> str:
+        """The op's name, and what its hyper-parameters are."""
+        return ", ".join([self.name, *(f"{name}={value}" for name, value in self.hyper.items())])
+
+    @property
+    def hyper(self) -> dict[str, Value]:
+        """The hyper-parameters: those that were given, else their defaults, and 1 where there is none."""
+        defaults = {p.name: _FALLBACK[p.kind] if p.default is None else p.default for p in self.formula.scalars}
+        return defaults | dict(self.given)
 
     @property
     def quantities(self) -> list[Quantity]:
@@ -90,21 +99,28 @@ class Subject:
 
 
 @contextmanager
-def built(paths: tuple[Path, ...], templates: Path | None) -> Iterator[list[Subject]]:
+def built(paths: tuple[Path, ...], templates: Path | None, given: Sequence[str] = ()) -> Iterator[list[Subject]]:
     """The ops of spec files and folders of them, in order, built and imported for as long as the context lasts.
 
+    Args:
+        paths: the spec files and folders.
+        templates: the folder of the templates; None for those that come with gradgen.
+        given: hyper-parameters that are not to have their defaults, each as NAME=VALUE.
+
     Raises:
-        GradgenError: for the first mistake in the specs or in how they are named.
+        GradgenError: for the first mistake in the specs, in how they are named, or in what is given.
     """
     with tempfile.TemporaryDirectory(prefix="gradgen-verify-") as folder:
         package = Path(folder).name.replace("-", "_")
         survey = build.make_survey(paths, Path(folder, package), templates)
         if survey.problems:
             raise survey.problems[0]
+        specs = [target.spec for target in survey.stale if target.spec]
+        formulas = [(spec, formula) for spec in specs for formula in load(spec)]
+        values = read(given, [formula for _, formula in formulas])
         for result in build.build(survey, jobs=1):
             if isinstance(result, build.Failed):
                 raise _failure(result)
-        specs = [target.spec for target in survey.stale if target.spec]
         reference = f"{package}_reference"
         shutil.copytree(Path(folder, package), Path(folder, reference))
         sys.path.insert(0, folder)
@@ -113,9 +129,8 @@ def built(paths: tuple[Path, ...], templates: Path | None) -> Iterator[list[Subj
             runtime = importlib.import_module(f"{package}._runtime")
             importlib.import_module(f"{reference}._runtime")._vectorised.add(torch.float64)
             yield [
-                Subject(formula, _function(package, spec, formula), runtime, _function(reference, spec, formula))
-                for spec in specs
-                for formula in load(spec)
+                Subject(formula, _function(package, spec, formula), runtime, _function(reference, spec, formula), own)
+                for (spec, formula), own in zip(formulas, values, strict=True)
             ]
         finally:
             sys.path.remove(folder)
