@@ -12,7 +12,7 @@ import sympy
 from mpmath import mpf
 from sympy import Expr
 
-from gradgen import algebraic, infinite, interpolate, points, rational, relative, series, squares
+from gradgen import algebraic, hyperbolic, infinite, interpolate, points, rational, relative, series, squares
 from gradgen.compensate import compensated, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
@@ -294,6 +294,7 @@ class Choice:
             yield from squares.forms(start)
         for start in dict.fromkeys((node, taken_out)):
             yield from relative.forms(start)
+        yield from hyperbolic.forms(node)
         yield from self._derived(node)
         for form, how in algebraic.forms(node):
             yield form, how
@@ -370,7 +371,7 @@ class Choice:
         First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
         """
         place, near_zero = expansion.place, expansion.polynomials(leading)
-        others = rational.forms(node, powers=column < self._reported)
+        others = [*rational.forms(node, powers=column < self._reported), *hyperbolic.forms(node)]
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
         reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]

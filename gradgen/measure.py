@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import mpmath
 import numpy as np
@@ -16,7 +16,7 @@ from mpmath import mpf
 from gradgen import mpfr, points
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
-from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Right
+from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -191,7 +191,32 @@ class Reference:
             values = program([{name: x, **hyper} for x in inputs])
             return [abs(values[place]) for place in places]
 
-        return list(points.edges(sizes, self.dtype, magnitude))
+        found = list(points.edges(sizes, self.dtype, magnitude))
+        return [*found, *self._later_edges(found, sizes, hyper)]
+
+    def _later_edges(
+        self,
+        edges: Sequence[float],
+        sizes: Callable[[Sequence[float]], Sequence[Array]],
+        hyper: Mapping[str, float | bool],
+    ) -> Iterator[float]:
+        """Inputs near which a node overflows, of those where what it is made of does so before."""
+        (name,) = self._tensors
+        largest = LARGEST[self.dtype]
+
+        def is_below(column: int, sign: int, x: float) -> bool:
+            value = self.exact(column, {name: sign * x, **hyper})
+            return value is not None and abs(value) < largest
+
+        for column, values in enumerate(sizes(edges) if edges else ()):
+            for sign in (1, -1):
+                lost = [
+                    sign * x for x, value in zip(edges, values, strict=True) if sign * x > 0 and not value < largest
+                ]
+                start = max((x for x in lost if is_below(column, sign, x)), default=None)
+                if start is not None and not is_below(column, sign, 2 * start):
+                    edge = points.last(partial(is_below, column, sign), start, 2 * start)
+                    yield from (FORMATS[self.dtype].rounded(sign * edge * share) for share in points.BELOW_EDGES)
 
     def exact(self, column: int, point: Point) -> mpf | None:
         """The exact value of a node at a point; None where one of the nodes is not real, or cannot be had."""

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -29,8 +29,9 @@ _SEVERAL = 120  # points of several inputs
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
-_BISECTIONS = 10
+_BISECTIONS = 16
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
+BELOW_EDGES = (0.998, 0.9996)
 
 
 def of_one(dtype: str, magnitude: int) -> Iterator[float]:
@@ -104,8 +105,8 @@ def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magni
         magnitude: the power of two up to which to look.
     """
     bounds = (LARGEST[dtype], 2.0 ** SMALLEST_EXPONENT[dtype], 2.0 ** _least_exponent(dtype))
-    last = min(-SMALLEST_EXPONENT[dtype], magnitude)
-    exponents = range(_least_exponent(dtype), last + 1, 2 if dtype == "float32" else 16)
+    highest = min(-SMALLEST_EXPONENT[dtype], magnitude)
+    exponents = range(_least_exponent(dtype), highest + 1, 2 if dtype == "float32" else 16)
     powers = np.ldexp(1.0, list(exponents))
     for sign in (1.0, -1.0):
         seen = sizes((sign * powers).tolist())
@@ -115,24 +116,30 @@ def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magni
             for place in np.flatnonzero((values[:-1] < bound) != (values[1:] < bound))
         }
         found = {
-            _crossing(sizes, sign, which, bound, float(powers[k]), float(powers[k + 1])) for which, bound, k in places
+            last(
+                partial(_is_alike, sizes, sign, which, bound, seen[which][k] < bound),
+                float(powers[k]),
+                float(powers[k + 1]),
+            )
+            for which, bound, k in places
         }
         for edge, share in itertools.product(sorted(found), _BESIDE_EDGES):
             if edge * share <= LARGEST[dtype]:
                 yield FORMATS[dtype].rounded(sign * edge * share)
 
 
-def _crossing(
-    sizes: Callable[[Sequence[float]], Sequence[Array]], sign: float, which: int, bound: float, low: float, high: float
-) -> float:
-    """Where between two numbers a size crosses a bound."""
-    is_below = sizes([sign * low])[which][0] < bound
+def _is_alike(
+    sizes: Callable[[Sequence[float]], Sequence[Array]], sign: float, which: int, bound: float, below: bool, x: float
+) -> bool:
+    """Whether a size is still on its side of a bound."""
+    return bool((sizes([sign * x])[which][0] < bound) == below)
+
+
+def last(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """About the last number between two up to which something holds; it does for the lower one."""
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low) * math.sqrt(high)  # rounded alike everywhere
-        if (sizes([sign * middle])[which][0] < bound) == is_below:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 

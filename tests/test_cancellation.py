@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mpmath
 import pytest
+import torch
 
 from gradgen.choose import BAR
 from gradgen.verify import ordinary
@@ -53,3 +55,21 @@ def test_value_and_derivatives_at_the_points_of_verify(text: str, tmp_path: Path
     assert {row.kind for row in rows} == set(FORMULAS[text])
     for row in rows:
         assert row.passes(BAR), f"{row.path}, {row.dtype}: {row.worst:.3g} ULP, {row.at}; {row.bad} bad, {row.bad_at}"
+
+
+@pytest.mark.slow
+def test_a_quotient_of_what_overflows_alone(tmp_path: Path) -> None:
+    """sinh overflows at 710.48, sinh(x)/x at 717."""
+    spec = tmp_path / "spec.py"
+    spec.write_text("from sympy import *\n\nx = symbols('x')\nf = sinh(x)/x\n")
+    with built((spec,), None) as (subject,):
+        x = torch.tensor([709.0, 710.4, -712.0, 714.5, -716.9], dtype=torch.float64, requires_grad=True)
+        value = subject.function(x)
+        (slope,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+    for k, at in enumerate(x.tolist()):
+        with mpmath.workdps(50):
+            sinh, cosh = mpmath.sinh(at), mpmath.cosh(at)
+            exact = sinh / at, cosh / at - sinh / at**2, sinh / at - 2 * cosh / at**2 + 2 * sinh / mpmath.mpf(at) ** 3
+        for found, right in zip((value, slope, second), exact, strict=True):
+            assert abs(found[k].item() / float(right) - 1) <= 2e-13  # a rounded x alone makes an error of 1.6e-13
