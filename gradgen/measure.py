@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
+_JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of it
 _ASKED = 4  # points at which a result seems lost where mpmath is asked whether it is
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
@@ -204,19 +206,23 @@ class Reference:
         (name,) = self._tensors
         largest = LARGEST[self.dtype]
 
+        def is_computed(column: int, sign: int, x: float) -> bool:
+            return bool(sizes([sign * x])[column][0] < largest)
+
         def is_below(column: int, sign: int, x: float) -> bool:
             value = self.exact(column, {name: sign * x, **hyper})
             return value is not None and abs(value) < largest
 
-        for column, values in enumerate(sizes(edges) if edges else ()):
-            for sign in (1, -1):
-                lost = [
-                    sign * x for x, value in zip(edges, values, strict=True) if sign * x > 0 and not value < largest
-                ]
-                start = max((x for x in lost if is_below(column, sign, x)), default=None)
-                if start is not None and not is_below(column, sign, 2 * start):
-                    edge = points.last(partial(is_below, column, sign), start, 2 * start)
-                    yield from (FORMATS[self.dtype].rounded(sign * edge * share) for share in points.BELOW_EDGES)
+        for column, sign in itertools.product(range(len(self._roots)), (1, -1)):
+            sides = [sign * x for x in edges if sign * x > 0]
+            low = max((x for x in sides if is_computed(column, sign, x)), default=math.inf)
+            high = min((x for x in sides if x > low), default=math.inf)
+            if high == math.inf:
+                continue
+            start = _JUST_BEYOND * points.last(partial(is_computed, column, sign), low, high)
+            if is_below(column, sign, start) and not is_below(column, sign, 2 * start):
+                edge = points.last(partial(is_below, column, sign), start, 2 * start)
+                yield from (FORMATS[self.dtype].rounded(sign * edge * share) for share in _BELOW_EDGE)
 
     def exact(self, column: int, point: Point) -> mpf | None:
         """The exact value of a node at a point; None where one of the nodes is not real, or cannot be had."""

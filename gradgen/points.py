@@ -29,9 +29,8 @@ _SEVERAL = 120  # points of several inputs
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
-_BISECTIONS = 16
+_BISECTIONS = 10
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
-BELOW_EDGES = (0.998, 0.9996)
 
 
 def of_one(dtype: str, magnitude: int) -> Iterator[float]:
