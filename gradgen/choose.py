@@ -295,7 +295,9 @@ class Choice:
         for start in dict.fromkeys((node, taken_out)):
             yield from relative.forms(start)
         yield from hyperbolic.forms(node)
-        yield from self._derived(node)
+        for form, how in self._derived(node):
+            if powers or _KINKS.isdisjoint(below.op for below in topological([form])):
+                yield form, how
         for form, how in algebraic.forms(node):
             yield form, how
             for scaled, more in relative.forms(form):

@@ -256,7 +256,7 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "exp(u) - exp(v)",
-                "where(eq(u, v), 0, where(gt(u, v), -exp(u)*expm1(v - u), exp(v)*expm1(u - v)))",
+                "where(eq(u, v), sign(u) - sign(v), where(gt(u, v), -exp(u)*expm1(v - u), exp(v)*expm1(u - v)))",
             ),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             (
@@ -274,13 +274,13 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "tanh(u) - tanh(v)",
-                "where(eq(u, v), 0, where(gt(u, v), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
+                "where(eq(u, v), sign(u) - sign(v), where(gt(u, v), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
                 "2*expm1(2*(u - v))*sigmoid(2*v)*sigmoid(-2*u)))",
             ),
             (
                 "erf(u) - erf(v)",
-                "where(eq(u, v), 0, where(gt(2*minimum(u, v), 1), erfc(v) - erfc(u), "
-                "where(lt(2*maximum(u, v), -1), erfc(-u) - erfc(-v), erf(u) - erf(v))))",
+                "where(eq(u, v), sign(u) - sign(v), where(gt(u + v, 1), erfc(v) - erfc(u), "
+                "where(lt(u + v, -1), erfc(-u) - erfc(-v), erf(u) - erf(v))))",
             ),
             (
                 "atan(u) - atan(v)",
@@ -299,8 +299,8 @@ RULES: tuple[Rule, ...] = (
                 "where(lt(minimum(abs(u - v), abs(u + v)), 8), -2*sin(u/2 + v/2)*sin(u/2 - v/2), cos(u) - cos(v))",
             ),
             ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
-            ("sinh(u) - sinh(v)", "where(eq(u, v), 0, 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
-            ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), 0, 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
+            ("sinh(u) - sinh(v)", "where(eq(u, v), sign(u) - sign(v), 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
+            ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), abs(u) - abs(v), 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),

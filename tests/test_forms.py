@@ -485,6 +485,15 @@ def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str
     assert quality.double.error <= 1.25 * BAR
 
 
+@pytest.mark.parametrize("text", [text for text in DIFFERENCES if "erf" not in text])
+def test_a_quotient_of_differences_keeps_its_digits(text: str) -> None:
+    """Where the difference is 0 the quotient is no number as it was written, and no form may be one there."""
+    node = parsed(f"({text})/(x - y)")
+    quality = Choice([node], [], ["x", "y"], {}).quality(node)
+    assert min(quality.single.error, quality.wide.error) <= BAR
+    assert quality.double.ordinary <= 2 * BAR
+
+
 def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> None:
     """Where squares overflow or vanish, too; but second derivatives of inputs below the smallest normal number."""
     node = parsed("sqrt(k*x**2 + y**2)")
