@@ -10,9 +10,8 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -20,15 +19,16 @@ import mpmath
 import pytest
 import torch
 from building import build_formula, new_package
-from mpmath import mpf
+from exceptions import ALL_WITHIN, BAR, Bound, Bounds, Worst, exceptions, judge
 from torch import Tensor
 
-from gradgen.exact import Exact
 from gradgen.load import load
-from gradgen.ulp import LARGEST, mixed_error
+from gradgen.ulp import LARGEST
+from gradgen.verify.measure import jet
+from gradgen.verify.quantity import KINDS, Exact, Quantity, error
+from gradgen.verify.reference import Reference
+from gradgen.verify.subject import Subject
 
-BAR = 4.0
-EASILY = 3.0  # what another C library will not lift above the bar
 SPECS = sorted(Path(__file__).with_name("literature").glob("*.py"))
 FORMULAS = {formula.name: (spec, formula) for spec in SPECS for formula in load(spec)}
 UNARY = [name for name, (_, formula) in FORMULAS.items() if len(formula.tensors) == 1]
@@ -79,31 +79,7 @@ EVERY_DAY = set(list(FORMULAS)[::3])
 PATHS = ("cpu", "torch")
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What a formula that misses the bar was measured to stay within, a quarter added; with some libraries or all."""
-
-    value: float
-    gradient: float
-    everywhere: bool = True
-
-
-def exceptions(dtype: str) -> dict[str, Bounds]:
-    """The rows of a type in the table of docs/accuracy.md.
-
-    Each must be necessary: where an error is well within the bar, or one bounded by inf is finite, a slow test fails.
-    """
-    text = (Path(__file__).parents[1] / "docs" / "accuracy.md").read_text()
-    table = text.split("<!-- exceptions: begin -->")[1].split("<!-- exceptions: end -->")[0]
-    rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
-    return {
-        row[0]: Bounds(float(row[2]), float(row[3]), "not with every C library" not in row[4])
-        for row in rows
-        if row[1] == dtype
-    }
-
-
-SINGLE, DOUBLE = exceptions("float32"), exceptions("float64")
+EXCEPTIONS = exceptions("literature")
 
 
 @pytest.fixture(scope="session")
@@ -119,26 +95,25 @@ def built(name: str, folder: Path) -> ModuleType:
     return build_formula(formula, spec, folder)
 
 
+def hyper(name: str) -> dict[str, float]:
+    return {p.name: p.default for p in FORMULAS[name][1].scalars}
+
+
 def domain(name: str) -> list[tuple[float, float]]:
     bounds = DOMAIN.get(name, {})
     return [bounds.get(p.name, (-math.inf, math.inf)) for p in FORMULAS[name][1].tensors]
 
 
-def derivatives(name: str, inputs: list[Tensor], path: str, folder: Path, order: int = 1) -> dict[str, Tensor]:
-    """The value, by "", and its derivatives, by the names of the inputs."""
+def derivatives(name: str, inputs: list[Tensor], path: str, folder: Path) -> dict[Quantity, Tensor]:
+    """The value and its derivatives of first and second order."""
     module = built(name, folder)
-    parameters = FORMULAS[name][1].tensors
-    inputs = [x.clone().requires_grad_(p.grad) for x, p in zip(inputs, parameters, strict=True)]
-    wanted = [(p.name, x) for x, p in zip(inputs, parameters, strict=True) if p.grad]
+    function = getattr(module, name)
+    subject = Subject(FORMULAS[name][1], function, module.rt, function)
+    tensors = dict(zip(subject.inputs, inputs, strict=True))
     with module.rt.force_path("torch") if path == "torch" else nullcontext(), module.rt.record_paths() as taken:
-        value = getattr(module, name)(*inputs)
-        found = {"": value}
-        grads = torch.autograd.grad(value.sum(), [x for _, x in wanted], create_graph=order > 1, materialize_grads=True)
-        found |= {by: grad for (by, _), grad in zip(wanted, grads, strict=True)}
-        if order == 2 and grads[0].requires_grad:
-            (found["second"],) = torch.autograd.grad(grads[0].sum(), wanted[0][1], materialize_grads=True)
+        found = jet(subject.call, tensors, subject.differentiable, subject.quantities)
     assert {way for _, way in taken} == {path}
-    return {by: result.detach() for by, result in found.items()}
+    return found
 
 
 # float32 against float64, at inputs of every magnitude
@@ -164,42 +139,47 @@ def single_errors(computed: Tensor, exact: Tensor, scale: Tensor) -> Tensor:
     return torch.where(exact.isnan(), 0.0, torch.where(error.isnan(), torch.inf, error))
 
 
-Worst = tuple[float, str]
+STEP = 2.0**-44  # by which an input is moved to see what rounding it makes of a second derivative
 
 
-def worst_single(name: str, stride: int, paths: Sequence[str], folder: Path) -> tuple[Worst, Worst]:
-    """The worst errors of value and gradient, each with the place it is at."""
+def worst_single(name: str, stride: int, paths: Sequence[str], folder: Path) -> dict[str, Worst]:
+    """The worst errors of value, gradient and second derivative, each with the place it is at."""
     x = bit_patterns(stride, *domain(name)[0])
-    double = derivatives(name, [x.double()], "torch", folder, order=2)
-    by = FORMULAS[name][1].tensors[0].name
-    second = double.get("second", torch.zeros_like(double[by]))
-    value, gradient = unfounded(name, x, double[""], ""), unfounded(name, x, double[by], by)
+    wide = x.double()
+    double = derivatives(name, [wide], "torch", folder)
+    value, gradient, second = double
+    found = {quantity.kind: unfounded(name, x, exact, quantity) for quantity, exact in double.items()}
     for path in paths:
         single = derivatives(name, [x], path, folder)
-        value = max(value, worst_of(x, single[""], double[""], double[by]))
-        gradient = max(gradient, worst_of(x, single[by], double[by], second))
-    return value, gradient
+        scales = {value: wide * double[gradient], gradient: wide * double[second]}
+        suspects = single_errors(single[second], double[second], torch.zeros(())) > BAR
+        scales[second] = torch.zeros_like(wide)
+        if suspects.any():
+            moved = derivatives(name, [wide[suspects] * (1 + STEP)], "torch", folder)[second]
+            scales[second][suspects] = (moved - double[second][suspects]) / STEP
+        for quantity, scale in scales.items():
+            worst = worst_of(x, single[quantity], double[quantity], scale)
+            found[quantity.kind] = max(found[quantity.kind], worst)
+    return found
 
 
-def worst_of(x: Tensor, computed: Tensor, exact: Tensor, slope: Tensor) -> Worst:
-    error = single_errors(computed, exact, x.double() * slope)
+def worst_of(x: Tensor, computed: Tensor, exact: Tensor, scale: Tensor) -> Worst:
+    error = single_errors(computed, exact, scale)
     at = int(error.argmax())
     return error[at].item(), f"at {x[at].item()!r}: {computed[at].item()!r}, exactly {exact[at].item()!r}"
 
 
-def unfounded(name: str, x: Tensor, double: Tensor, by: str) -> Worst:
+def unfounded(name: str, x: Tensor, double: Tensor, quantity: Quantity) -> Worst:
     """An infinite error where what is to judge float32 is itself no number and should be; some inputs are tried."""
-    formula = FORMULAS[name][1]
-    exact, hyper = Exact(formula, bits=300), {p.name: p.default for p in formula.scalars}
+    reference = Reference(FORMULAS[name][1], hyper(name), bits=300)
     odd = x[~double.isfinite() & x.isfinite() & (x.abs() <= REACH.get(name, math.inf))]
     for number in odd[:: len(odd) // 3 + 1].tolist():
-        point = {formula.tensors[0].name: number, **hyper}
-        try:
-            value = exact.value(point)
-            right = exact.derivative(point, [by]) if by and mpmath.isfinite(value) else value
-        except ArithmeticError:
-            continue
-        if mpmath.isfinite(right) and abs(right) < LARGEST["float32"]:
+        point = {FORMULAS[name][1].tensors[0].name: number}
+        exact = reference(point, [Quantity(0, ()), quantity])
+        value, right = (
+            exact[wanted].value if wanted in exact else mpmath.nan for wanted in (Quantity(0, ()), quantity)
+        )
+        if mpmath.isfinite(value) and mpmath.isfinite(right) and abs(right) < LARGEST["float32"]:
             return math.inf, f"at {number}: float64 has no number, exactly {mpmath.nstr(right, 17)}"
     return 0.0, ""
 
@@ -231,75 +211,49 @@ def points(name: str, count: int) -> Iterator[tuple[float, ...]]:
 
 
 @functools.cache
-def exact_results(name: str, dtype: str, count: int) -> list[tuple[tuple[float, ...], dict]]:
-    """For each point the value and the derivatives, each with its scale."""
+def samples(name: str, dtype: str, count: int) -> list[tuple[tuple[float, ...], dict[Quantity, Exact]]]:
+    """For each point what is exact there."""
     formula = FORMULAS[name][1]
-    exact = Exact(formula, bits=1200 if name in FAR_TAILS else 300)
-    hyper = {p.name: p.default for p in formula.scalars}
+    subject = Subject(formula, None, None, None)
+    reference = Reference(formula, hyper(name), bits=1200 if name in FAR_TAILS else 300)
     rows = []
     for row in points(name, count):
         row = tuple(torch.tensor(row, dtype=getattr(torch, dtype)).tolist())
-        point = dict(zip([p.name for p in formula.tensors], row, strict=True)) | hyper
         if any(not low < x < high for x, (low, high) in zip(row, domain(name), strict=True)):
             continue  # rounded to an end of its interval
-        try:
-            first = {p.name: exact.derivative(point, [p.name]) for p in formula.tensors}
-            results = {"": (exact.value(point), largest(point, first))}
-            for p in formula.tensors:
-                if p.grad:
-                    second = {k: exact.derivative(point, [p.name, k]) for k in first}
-                    results[p.name] = (first[p.name], largest(point, second))
-        except ArithmeticError:
-            continue  # no agreement between precisions
-        if all(mpmath.isfinite(result) and mpmath.isfinite(scale) for result, scale in results.values()):
-            rows.append((row, results))
+        exact = reference(dict(zip(subject.inputs, row, strict=True)), subject.quantities)
+        if len(exact) == len(subject.quantities) and all(mpmath.isfinite(found.value) for found in exact.values()):
+            rows.append((row, exact))
     assert len(rows) > count / 2
     return rows
 
 
-def largest(point: Mapping[str, float], slopes: Mapping[str, mpf]) -> mpf:
-    return max(abs(point[k] * slope) for k, slope in slopes.items())
-
-
-def worst_pointwise(name: str, dtype: str, paths: Sequence[str], count: int, folder: Path) -> tuple[Worst, Worst]:
-    """The worst errors of value and gradient against mpmath."""
-    rows = exact_results(name, dtype, count)
+def worst_pointwise(name: str, dtype: str, paths: Sequence[str], count: int, folder: Path) -> dict[str, Worst]:
+    """The worst errors of value, gradient and second derivative against mpmath."""
+    rows = samples(name, dtype, count)
     columns = [
         torch.tensor(column, dtype=getattr(torch, dtype)) for column in zip(*(row for row, _ in rows), strict=True)
     ]
-    value, gradient = (0.0, ""), (0.0, "")
+    found = dict.fromkeys(KINDS, (0.0, ""))
     for path in paths:
-        computed = derivatives(name, columns, path, folder)
-        for i, (row, results) in enumerate(rows):
-            for by, (exact, scale) in results.items():
-                result = computed[by][i].item()
-                error = mixed_error(result, exact, scale, dtype)
-                place = f"{path}, by {by!r} at {row}: {result}, exactly {mpmath.nstr(exact, 17)}"
-                if by:
-                    gradient = max(gradient, (error, place))
-                else:
-                    value = max(value, (error, place))
-    return value, gradient
+        for quantity, computed in derivatives(name, columns, path, folder).items():
+            for result, (row, exact) in zip(computed.tolist(), rows, strict=True):
+                off = error(result, exact[quantity], dtype)
+                if off is not None:
+                    right = mpmath.nstr(exact[quantity].value, 17)
+                    place = f"{path}, {quantity.described(1)} at {row}: {result}, exactly {right}"
+                    found[quantity.kind] = max(found[quantity.kind], (off, place))
+    return found
 
 
 # The tests
 
 
 def test_the_exceptions_are_few_and_of_formulas_that_there_are() -> None:
-    assert len(SINGLE) <= 6
-    assert len(DOUBLE) <= 10
-    assert FORMULAS.keys() >= SINGLE.keys() | DOUBLE.keys()
-
-
-def judge(name: str, value: Worst, gradient: Worst, exceptions: Mapping[str, Bounds], needed: bool) -> None:
-    """Within the bar, or within the bounds of an exception; where much was tried the exception must be `needed`."""
-    bounds = exceptions.get(name, Bounds(BAR, BAR))
-    assert value[0] <= bounds.value, f"value: {value[0]:.3g} ULP {value[1]}"
-    assert gradient[0] <= bounds.gradient, f"gradient: {gradient[0]:.3g} ULP {gradient[1]}"
-    if name in exceptions and needed and bounds.everywhere:
-        for error, bound in ((value[0], bounds.value), (gradient[0], bounds.gradient)):
-            assert bound <= BAR or error > EASILY, f"{error:.3g} ULP: the exception of {name} can be lowered to the bar"
-            assert bound < math.inf or error == math.inf, f"{error:.3g} ULP: the exception of {name} can be finite"
+    values = [found for found in EXCEPTIONS.values() if {found["value"], found["gradient"]} != {Bound()}]
+    assert len(values) <= 12
+    assert len(EXCEPTIONS) <= 34
+    assert FORMULAS.keys() >= {name for name, _ in EXCEPTIONS}
 
 
 def each(names: Sequence[str], everyday: Collection[str]) -> list[object]:
@@ -310,31 +264,36 @@ def each(names: Sequence[str], everyday: Collection[str]) -> list[object]:
     ]
 
 
+def bounds(name: str, dtype: str) -> Bounds:
+    return EXCEPTIONS.get((name, dtype), ALL_WITHIN)
+
+
 @pytest.mark.parametrize("name", each(UNARY, EVERY_DAY))
 def test_float32(name: str, folder: Path) -> None:
-    judge(name, *worst_single(name, 65537, ["cpu"], folder), SINGLE, needed=False)
+    judge(worst_single(name, 65537, ["cpu"], folder), bounds(name, "float32"), needed=False)
 
 
 @pytest.mark.parametrize("name", each(FORMULAS, EVERY_DAY))
 def test_float64(name: str, folder: Path) -> None:
-    judge(name, *worst_pointwise(name, "float64", ["torch"], 8, folder), DOUBLE, needed=False)
+    judge(worst_pointwise(name, "float64", ["torch"], 8, folder), bounds(name, "float64"), needed=False)
 
 
 @pytest.mark.parametrize("name", each(SEVERAL, EVERY_DAY))
 def test_several_inputs_float32(name: str, folder: Path) -> None:
-    judge(name, *worst_pointwise(name, "float32", ["cpu"], 8, folder), SINGLE, needed=False)
+    judge(worst_pointwise(name, "float32", ["cpu"], 8, folder), bounds(name, "float32"), needed=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", each(FORMULAS, ()))
 def test_float32_densely(name: str, folder: Path) -> None:
-    found = [worst_pointwise(name, "float32", PATHS, 25, folder)]
+    found = worst_pointwise(name, "float32", PATHS, 25, folder)
     if name in UNARY:
-        found.append(worst_single(name, 4099, PATHS, folder))
-    judge(name, *map(max, zip(*found, strict=True)), SINGLE, needed=True)
+        dense = worst_single(name, 4099, PATHS, folder)
+        found = {kind: max(found[kind], dense[kind]) for kind in KINDS}
+    judge(found, bounds(name, "float32"), needed=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", each(FORMULAS, ()))
 def test_float64_densely(name: str, folder: Path) -> None:
-    judge(name, *worst_pointwise(name, "float64", PATHS, 25, folder), DOUBLE, needed=True)
+    judge(worst_pointwise(name, "float64", PATHS, 25, folder), bounds(name, "float64"), needed=True)
