@@ -26,7 +26,8 @@ Number = Any  # gmpy2.mpfr; a condition is a bool
 _Step = Callable[[list[Number], Mapping[str, Number]], Number]
 
 _STEP = 256  # bits; numbers of a formula are had in as many of these as are needed
-_LIMITS = gmpy2.context(emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
+_RANGE = 1 << 15  # of exponents: far beyond any float64, and not so far that a sine takes long
+_LIMITS = gmpy2.context(emin=-_RANGE, emax=_RANGE)
 
 
 def _sigmoid(x: Number) -> Number:

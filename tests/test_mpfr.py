@@ -109,3 +109,12 @@ def test_doubles_and_what_they_lack(power: int) -> None:
     assert mpfr.in_doubles("exp", [0.0], 64) == (1.0, 0.0, True)
     assert mpfr.in_doubles("exp", [1e30], 64) is None
     assert mpfr.in_doubles("bessel_j", [0.0, 1.0], 64) is None
+
+
+def test_a_sine_of_what_no_float_is_takes_no_time() -> None:
+    """MPFR would need as many bits as the exponent is large, some 10**18 of them."""
+    graph = Graph()
+    root = graph.apply("sin", graph.apply("exp", graph.apply("exp", graph.input("x"))))
+    with mpmath.workprec(BITS):
+        (value,) = program(root)({"x": mpf(40)})
+    assert mpmath.isnan(value) or abs(value) <= 1
