@@ -51,7 +51,8 @@ def check(op: Op, dtype: torch.dtype, rows: list[Measured], dense: bool) -> None
         ends = max((row.bad for path, row in by_path.items() if path != exhaustive.PATH), default=0)
         bad = ends + sum(row.bad for path, row in by_path.items() if path == exhaustive.PATH)
         if dense:  # with another compiler a few results near the end of a type may be on the other side of it
-            assert bad == pytest.approx(bounds[kind].bad, rel=0.01), next(iter(by_path.values())).bad_at
+            near = pytest.approx(bounds[kind].bad, rel=0.01, abs=1 if bounds[kind].bad > 10 else 0)
+            assert bad == near, next(iter(by_path.values())).bad_at
         else:
             assert not bad or bounds[kind].bad, [row.bad_at for row in by_path.values()]
 
