@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def _definitions(sources: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(part.strip() for source in sources for part in source.split("\n\n\n") if part.strip()))
 
 
+@cache
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
@@ -106,6 +108,12 @@ def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, 
         return f"{head}{opening}{inner}{closing}{tail}"
     lines = [f"{pad}{inner}"] if len(pad + inner) <= WIDTH else [f"{pad}{item}," for item in items]
     return "\n".join([f"{head}{opening}", *lines, f"{' ' * indent}{closing}{tail}"])
+
+
+def _unless(values: Iterable[tuple[Parameter, float | bool]]) -> str:
+    """The hyper-parameters at which something does not hold."""
+    text = " and ".join(f"{p.name} is {_literal(value)}" for p, value in values)
+    return f" unless {text}" if text else ""
 
 
 def tuple_text(items: Iterable[str]) -> str:
@@ -148,6 +156,7 @@ class _KernelText:
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
         self.wide = kernel.wide
+        self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain = kernel.uncorrected
         self.scalars = kernel.scalars
         self.scalar_kinds = [(kernel_name(kernel, p), p.kind) for p in kernel.scalars]
@@ -347,7 +356,7 @@ class _OperationText:
         rows = [("", "float32", "float64", "")]
         for error in self.operation.accuracy:
             notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
-            notes += ["float32 is computed in float64"] if error.wide else []
+            notes += [f"float32 is computed in float64{_unless(error.narrow_at)}"] if error.wide else []
             note = "; ".join(notes)
             rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
         width = max(len(name) for name, *_ in rows)
