@@ -99,13 +99,20 @@ def _comparisons(derivatives: Sequence[Node]) -> list[_Comparison]:
 
 def _mended(value: Node, derivatives: list[Node], comparison: _Comparison, tensors: Sequence[str]) -> list[Node]:
     """The derivatives with their comparisons decided as on the upper side of this kink, where that is called for."""
-    points = list(_points(comparison, tensors, value))
+    points = [found for found in _points(comparison, tensors, value) if _is_real(value, *found)]
     if not points or not all(_is_smooth_but_wrong(value, derivatives, *found) for found in points):
         return derivatives
     point, name = points[0]
     decided = _decided(derivatives, point, name)
     right = all(_agree(_values(decided, p), _values(decided, _moved(p, n, 1))) for p, n in points)
     return decided if right else derivatives
+
+
+def _is_real(value: Node, point: Point, name: str) -> bool:
+    """Whether the value is a number on the kink and on both sides of it: others tell nothing."""
+    return all(
+        mpmath.isfinite(_values([value], at)[0]) for at in (point, _moved(point, name, 1), _moved(point, name, -1))
+    )
 
 
 def _is_smooth_but_wrong(value: Node, derivatives: list[Node], point: Point, name: str) -> bool:
