@@ -69,7 +69,7 @@ class _Extension:
         return self.values[node]
 
     def _value(self, node: Node) -> Expr:
-        if node.number is not None and node.number.is_Rational:
+        if node.number is not None and node.number.is_finite:
             return node.number
         args = [self.values[arg] for arg in node.args]
         if node.op == "add":

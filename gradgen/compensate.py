@@ -15,12 +15,12 @@ import sympy
 from sympy import Expr
 
 from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, is_division, rebuilt, substitute, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES
 
 
-def marked(node: Node) -> Node:
-    """The node, to be computed in compensated arithmetic."""
-    return node.graph.apply("compensated", node)
+def marked(node: Node, mark: str = "compensated") -> Node:
+    """The node, to be computed in compensated arithmetic, or with corrected arguments of functions."""
+    return node.graph.apply(mark, node)
 
 
 def compensated(roots: Sequence[Node]) -> list[Node]:
@@ -30,14 +30,14 @@ def compensated(roots: Sequence[Node]) -> list[Node]:
 
 def has_marks(roots: Iterable[Node]) -> bool:
     """Whether something below the roots is to be computed in compensated arithmetic."""
-    return any(node.op == "compensated" for node in topological(roots))
+    return any(node.op in MARKS for node in topological(roots))
 
 
 def unmarked(roots: Sequence[Node]) -> list[Node]:
     """The roots as they are without compensation."""
     new: dict[Node, Node] = {}
     for node in topological(roots):
-        new[node] = new[node.args[0]] if node.op == "compensated" else rebuilt(node, new)
+        new[node] = new[node.args[0]] if node.op in MARKS else rebuilt(node, new)
     return [new[root] for root in roots]
 
 
@@ -53,16 +53,42 @@ class Compensation:
     """
 
     def __init__(self, roots: Sequence[Node]) -> None:
-        self._known: dict[Node, Node | None] = {}
+        every = _Errors()
         new: dict[Node, Node] = {}
+        self.errors: dict[Node, Node] = {}
         for node in topological(roots):
             new[node] = rebuilt(node, new)
-            if node.op == "compensated":
+            if node.op in MARKS:
                 (value,) = new[node].args
-                error = self(value)
+                errors = every if node.op == "compensated" else _Errors(_arguments(value))
+                error = errors(value)
                 new[node] = value if error is None else value.graph.apply("corrected", value, error)
+                self.errors |= errors.found
         self.roots = [new[root] for root in roots]
-        self.errors = {node: error for node, error in self._known.items() if error is not None and node.args}
+
+
+def _arguments(root: Node) -> frozenset[Node]:
+    """The arithmetic in the arguments of functions."""
+    order = topological([root])
+    calls = [node for node in order if node.args and not _is_arithmetic(node)]
+    return frozenset(below for below in topological([arg for call in calls for arg in call.args]))
+
+
+class _Errors:
+    """What nodes lack of their exact values, to first order; None where that is nothing.
+
+    Args:
+        own: the nodes whose own rounding errors count, by default all; of others what they inherit.
+    """
+
+    def __init__(self, own: frozenset[Node] | None = None) -> None:
+        self._known: dict[Node, Node | None] = {}
+        self._own = own
+
+    @property
+    def found(self) -> dict[Node, Node]:
+        """The errors of nodes that are computed."""
+        return {node: error for node, error in self._known.items() if error is not None and node.args}
 
     def __call__(self, root: Node) -> Node | None:
         for node in topological([root], stop=self._known.keys()):
@@ -70,9 +96,13 @@ class Compensation:
                 self._known[node] = self._error(node)
         return self._known[root]
 
+    def _counts(self, node: Node, error: Node | None) -> Node | None:
+        """The rounding error of a node itself, if it counts."""
+        return error if self._own is None or node in self._own else None
+
     def _error(self, node: Node) -> Node | None:
         if node.number is not None:
-            return None if _is_exact(node.number) else node.graph.apply("rest", node)
+            return None if _is_exact(node.number) else self._counts(node, node.graph.apply("rest", node))
         if not node.args:
             return None
         if node.op == "pow" and node.args[1].number in WRITTEN_OUT:
@@ -91,7 +121,8 @@ class Compensation:
 
     def _of_sum(self, node: Node) -> Node | None:
         a, b = node.args
-        return _total(node.graph.apply("sum_error", a, b, node), self._known[a], self._known[b])
+        own = self._counts(node, node.graph.apply("sum_error", a, b, node))
+        return _total(own, self._known[a], self._known[b])
 
     def _of_product(self, node: Node) -> Node | None:
         a, b = node.args
@@ -103,17 +134,18 @@ class Compensation:
             self(divisor)
             return self._of_quotient(b, divisor, node)
         own = None if _is_power_of_two(a) else node.graph.apply("product_error", a, b, node)
-        return _total(own, _times(b, self._known[a]), _times(a, self._known[b]))
+        return _total(self._counts(node, own), _times(b, self._known[a]), _times(a, self._known[b]))
 
     def _of_quotient(self, a: Node, b: Node, quotient: Node) -> Node | None:
         """Of what is computed in place of a / b."""
-        own = quotient.graph.apply("quotient_error", a, b, quotient)
+        own = self._counts(quotient, quotient.graph.apply("quotient_error", a, b, quotient))
         inherited = _total(self._known[a], _times(-quotient, self._known[b]))
         return _total(own, None if inherited is None else inherited * b.graph.inverse(b))
 
     def _of_power(self, node: Node) -> Node | None:
         base, exponent = node.args
-        return _total(_of_written_out(base, exponent.number), _times(exponent * node / base, self._known[base]))
+        own = self._counts(node, _of_written_out(base, exponent.number))
+        return _total(own, _times(exponent * node / base, self._known[base]))
 
     def _of_function(self, node: Node) -> Node | None:
         total = None
@@ -145,6 +177,14 @@ def _of_written_out(base: Node, power: Expr) -> Node | None:
     if power == -HALF:
         return _total(own, _times(-value / divisor, _of_written_out(base, HALF)))
     return own if power == -1 else _total(own, _times(1 / divisor, _of_written_out(base, power + 1)))
+
+
+_ARITHMETIC = frozenset({"add", "mul", "damp", "unit", "where", *CONDITIONS})
+
+
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a node is no function that makes more of an error in its argument."""
+    return node.op in _ARITHMETIC or (node.op == "pow" and node.args[1].number in WRITTEN_OUT)
 
 
 def _slopes(node: Node) -> list[Node]:

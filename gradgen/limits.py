@@ -10,14 +10,27 @@ import sympy
 
 from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES
 from gradgen.rewrite import Factor, factors
 
 
 def limits(roots: Sequence[Node]) -> list[Node]:
     """The roots with vanishing products and NaN made right; the results are for printing, no rule fits them."""
     facts = _Facts()
-    return one_division(_propagate_nan(_damp_products(roots, facts), facts))
+    return one_division(_propagate_nan(_damp_products(_powers_of_two(roots), facts), facts))
+
+
+def _powers_of_two(roots: Sequence[Node]) -> list[Node]:
+    """The roots with exp(log(2)*x) as exp2(x), which is a whole number where x is."""
+    new: dict[Node, Node] = {}
+    for node in topological(roots):
+        new[node] = rebuilt(node, new)
+        if node.op == "exp":
+            number, rest = coefficient(new[node].args[0])
+            times = number / sympy.log(2)
+            if rest is not None and times.is_Rational:
+                new[node] = node.graph.apply("exp2", times * rest)
+    return [new[root] for root in roots]
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
     if node.op == "input":
         name = frozenset({str(node.value)} - node.graph.hyper)
         return _Fact(tensors=name, nan=name, grows=bool(name))
-    if node.op == "compensated":
+    if node.op in MARKS:
         return args[0]
     growth = PRIMITIVES[node.op].growth if node.op in PRIMITIVES else frozenset()
     if node.op in ("exp", "expm1") and known_sign(node.args[0]) < 0:

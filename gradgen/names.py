@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from sympy import Integer, Rational
 
 from gradgen.graph import CONDITIONS, Node, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES
 
 _C_WORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -70,7 +70,7 @@ class Namer:
 
     def describe(self, node: Node, names: dict[Node, str]) -> str:
         """A name that says what a node is: sigmoid_x, x_squared, product1."""
-        if node.op == "compensated":
+        if node.op in MARKS:
             return self.describe(node.args[0], names)
         if node.op in CONDITIONS:
             return self.statement(self._numbered("condition"))

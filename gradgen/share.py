@@ -212,13 +212,18 @@ class _Sharer:
         return apply("or", apply("and", a, apply("not", b)), apply("and", apply("not", a), b))
 
     def power(self, item: Pow, args: list[Node]) -> Node:
-        """A power; a cube root is a function of its own, since 1/3 as an exponent is rounded."""
+        """A power; a cube root is a function of its own, since 1/3 as an exponent is rounded.
+
+        A power of a number is an exponential, so that it meets others: `limits` makes those of 2 what they were.
+        """
         base, exponent = args
         if base.number is not None and exponent.number is not None:
             self.check_power(base.number, exponent.number, item)
         elif base.number is not None and base.number.is_negative and not item.exp.is_integer:
             hint = "A power of a negative number is real for whole exponents alone: give it an int parameter."
             raise self.error(f"{_shown(item)} is not real for most inputs", hint)
+        if base.number is not None and base.number.is_positive and base.number != 1 and exponent.number is None:
+            return self.graph.apply("exp", sympy.log(base.number) * exponent)
         if base.number is None and exponent.number is not None and getattr(exponent.number, "q", 1) == 3:
             self.check_real(self.graph.power(base, exponent), item)
             return self.third_power(base, exponent.number)
