@@ -19,6 +19,7 @@ from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, 
 from gradgen.limits import limits
 from gradgen.measure import LEAST_REACH, Reference, Worst
 from gradgen.model import FORMATS, Program
+from gradgen.primitives import MARKS
 from gradgen.printers.base import Printer
 from gradgen.rewrite import factored, factors, multiplied_out, rewrite, tried
 
@@ -99,10 +100,12 @@ class Arithmetic:
     Attributes:
         wide: the types that are computed in float64.
         uncorrected: the types in which what is compensated need not be.
+        is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
     """
 
     wide: tuple[str, ...] = ()
     uncorrected: tuple[str, ...] = ()
+    is_narrow_at_defaults: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ class Choice:
         self._forms = {node: node for node in every}
         self._plain_forms: dict[Node, Node] = {}  # without series, compensation and limits at infinity
         self._needs_no_correction: set[Node] = set()  # in float32
+        self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
         sound = self._measured(every, range(len(every)), near=True)
         self._sound = dict(zip(every, sound, strict=True))
@@ -449,11 +453,17 @@ class Choice:
         """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
         if self._quality[node].double.error <= BAR or len(topological([node])) > _MOST_COMPENSATED:
             return
-        forms = [(self._forms[node], self.notes[node], "")]
-        if column < self._reported:
-            forms += [(node, [], ""), *((form, [], f"{how}, ") for form, how in rational.forms(node))]
-            forms += [(rational.expanded(form), notes, how) for form, notes, how in forms[:2]]
+        forms = [(self._forms[node], self.notes[node], ""), (node, [], "")]
+        forms += [(form, [], f"{how}, ") for form, how in rational.forms(node, powers=column < self._reported)]
+        forms += [(rational.expanded(form), notes, how) for form, notes, how in forms[:2]]
         for form, notes, how in forms:
+            sharpened = marked(form, "sharpened")
+            if _finished([sharpened]) != _finished([form]) and not self._is_hopeless(
+                sharpened, column, self._quality[node]
+            ):
+                self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", _is_better)
+                if self._quality[node].double.error <= BAR:
+                    return
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
                 continue
@@ -464,8 +474,9 @@ class Choice:
     def _leave_plain(self, node: Node, column: int) -> None:
         """Where float32 meets the target without the corrections that float64 needs, it goes without."""
         form = self._forms[node]
-        if form.op == "compensated":
+        if form.op in MARKS:
             (plain,) = self._measured(form.args, [column], near=True)
+            self._uncorrected[node] = plain.single
             if plain.single.error <= TARGET:
                 self._quality[node] = replace(self._quality[node], single=plain.single)
                 self._needs_no_correction.add(node)
@@ -505,23 +516,35 @@ class Choice:
         """The modelled errors of a result."""
         return self._quality[node]
 
+    def uncorrected(self, node: Node) -> Worst:
+        """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
+        return self._uncorrected.get(node, self._quality[node].single)
+
     def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
         """In which arithmetic a kernel that computes these results is best computed."""
         marked = [node for node in nodes if node in self._forms and has_marks([self._forms[node]])]
         narrow = not any(map(self._is_corrected, marked))
         wide = self.wide(nodes)
         kinds = ("float32", *_ROUGH) if narrow else _ROUGH
-        return Arithmetic(wide, tuple(dtype for dtype in kinds if dtype not in wide) if marked else ())
+        uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
+        return Arithmetic(wide, uncorrected, bool(wide) and not self.wide(nodes, at_defaults=True))
 
-    def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
-        """The types of which a kernel that computes these results is better computed in float64."""
-        found = [self._quality[node] for node in nodes if node in self._quality]
+    def wide(self, nodes: Sequence[Node], at_defaults: bool = False) -> tuple[str, ...]:
+        """The types of which a kernel that computes these results is better computed in float64.
+
+        Where hyper-parameters are near their defaults, or just where they have them, without corrections.
+        """
+        known = [node for node in nodes if node in self._quality]
+        found = [self._quality[node] for node in known]
         every = [(quality.single.error, quality.wide.error) for quality in found]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
+        is_corrected = any(node in self._forms and self._is_corrected(node) for node in nodes)
+        if at_defaults:
+            every = [(self.uncorrected(node).at_defaults, self._quality[node].wide.error) for node in known]
+            is_corrected = False
         if any(min(pair) > _LOST for pair in every):
             every = ordinary  # by where something can be saved
         errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
-        is_corrected = any(node in self._forms and self._is_corrected(node) for node in nodes)
         return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
 
     def _is_corrected(self, node: Node) -> bool:

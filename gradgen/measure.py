@@ -31,7 +31,9 @@ _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _IN_BINADE, _SMALL_STEP = 1024, 2.0**-22  # inputs of each exponent, and how far one is moved for a derivative
+_CURVED, _FEWER = range(-10, 8), 8  # exponents of which there are so many, and what share of that there is of others
 _IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
+_NOTABLE = 1.0  # errors up to this are looked at only where there are no others
 _CLOSE = 0.25  # how much the result may differ from that at the peak
 _EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
 _OFTEN = 16.0  # an error that counts as large where one asks how often it is
@@ -69,6 +71,7 @@ class Worst:
         often: at which share of the points the error is large.
         ordinary: the worst error where neither inputs nor result are extreme.
         sides: the worst errors where the first input is negative, and where it is not.
+        at_defaults: the worst error where hyper-parameters have their defaults.
     """
 
     error: float
@@ -76,6 +79,19 @@ class Worst:
     often: float = 0.0
     ordinary: float = 0.0
     sides: tuple[float, float] = (0.0, 0.0)
+    at_defaults: float = 0.0
+
+    def including(self, other: Worst) -> Worst:
+        """With errors that were seen elsewhere."""
+        worse = max(self, other, key=lambda worst: worst.error)
+        return Worst(
+            worse.error,
+            worse.at,
+            max(self.often, other.often),
+            max(self.ordinary, other.ordinary),
+            (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
+            max(self.at_defaults, other.at_defaults),
+        )
 
 
 @dataclass(frozen=True)
@@ -91,6 +107,14 @@ class Sample:
     scale: tuple[mpf, ...]
 
 
+@dataclass(frozen=True)
+class _Exact:
+    """The exact values of some nodes, and in how many bits they were computed."""
+
+    values: tuple[mpf, ...]
+    bits: int
+
+
 class _Facts:
     """What is known of some points.
 
@@ -98,13 +122,15 @@ class _Facts:
         right: for each of the nodes the exact results.
         ordinary: for each of them at which points neither inputs nor result are extreme.
         above: at which points the first input is not negative.
+        default: at which points the hyper-parameters have their defaults.
     """
 
-    def __init__(self, count: int, tensors: Sequence[str], dtype: str) -> None:
-        self._tensors, self._dtype = tensors, dtype
+    def __init__(self, count: int, tensors: Sequence[str], hyper: Mapping[str, float | bool], dtype: str) -> None:
+        self._tensors, self._hyper, self._dtype = tensors, hyper, dtype
         self.right = [Right([], [], dtype) for _ in range(count)]
         self.ordinary = np.zeros((count, 0), bool)
         self.above = np.zeros(0, bool)
+        self.default = np.zeros(0, bool)
 
     def extend(self, at: Sequence[Point], samples: Sequence[Sample]) -> None:
         """Append points with the exact values there."""
@@ -121,6 +147,11 @@ class _Facts:
         ]
         self.ordinary = np.concatenate([self.ordinary, np.array(ordinary, bool).reshape(len(self.right), -1)], axis=1)
         self.above = np.concatenate([self.above, [point[self._tensors[0]] >= 0 for point in at]])
+        self.default = np.concatenate([self.default, np.array([self.is_default(point) for point in at], bool)])
+
+    def is_default(self, point: Point) -> bool:
+        """Whether the hyper-parameters of a point have their defaults."""
+        return all(point[name] == value for name, value in self._hyper.items())
 
     def _is_ordinary(self, exact: mpf) -> bool:
         """Whether a result is well inside the range of the type."""
@@ -133,7 +164,7 @@ class Reference:
     Args:
         roots: the nodes, equal in exact arithmetic to what is to be measured.
         tensors: the names of the tensor inputs.
-        hyper: a value for each hyper-parameter.
+        hyper: a value for each hyper-parameter, its default; others beside them are looked at, too.
         dtype: "float32" or "float64", the type of inputs and results.
         centres: numbers near which a function of one input is looked at more closely.
     """
@@ -154,17 +185,19 @@ class Reference:
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         slow = [node for node in self._order if node.op in _CAREFUL]
         magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
-        at: list[Point]
+        self._hypers = points.hyper_parameters(hyper, dtype)
         if len(tensors) == 1:
             every = [*points.of_one(dtype, magnitude), *points.beside(centres, dtype), *self._edges(hyper, magnitude)]
-            at = [{tensors[0]: x, **hyper} for x in every]
+            drawn = [{tensors[0]: x} for x in every]
         else:
-            at = [{**point, **hyper} for point in points.of_several(tensors, dtype, magnitude)]
+            drawn = [*points.of_several(tensors, dtype, magnitude)]
+        at: list[Point] = [{**point, **hyper} for point in drawn]
+        at += [{**point, **near} for near in self._hypers[1:] for point in points.some(drawn, dtype)]
         most = max(_FEWEST, _BUDGET // sum(_CAREFUL.get(node.op, 1) for node in self._order))
         self._drawn = at[:: -(-len(at) // most)]
         self._is_thin = len(self._drawn) < len(at)
         self._points: list[Point] = []
-        self._facts = _Facts(len(roots), tensors, dtype)
+        self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
         self._add(self._drawn)
         self._base = len(self._points)
@@ -226,8 +259,8 @@ class Reference:
 
     def exact(self, column: int, point: Point) -> mpf | None:
         """The exact value of a node at a point; None where one of the nodes is not real, or cannot be had."""
-        values = self._exact(point)
-        return values[column] if values else None
+        found = self._exact(point)
+        return found.values[column] if found else None
 
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
@@ -277,16 +310,14 @@ class Reference:
                 close = self._close_errors(roots, columns, found)
         order = topological(roots)
         if near and self._is_dense(order) and not wide:
-            close = list(map(max, close, self._dense_errors(roots)))
+            for hyper in self._hypers:
+                close = list(map(Worst.including, close, self._dense_errors(roots, hyper)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
-            close = list(map(max, close, self._lost(roots, columns, wide)))
+            close = list(map(Worst.including, close, self._lost(roots, columns, wide)))
         worst = [
             self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
         ]
-        return [
-            replace(row, error=bad.error, at=bad.at) if bad.error > row.error else row
-            for row, bad in zip(worst, close, strict=True)
-        ]
+        return list(map(Worst.including, worst, close))
 
     def _peaks(self, found: Sequence[Array]) -> list[Point]:
         """The points where errors are largest, of those that are finite and large."""
@@ -314,7 +345,10 @@ class Reference:
         ordinary = errors[self._facts.ordinary[column]].max(initial=0.0)
         sides = [errors[self._facts.above == side].max(initial=0.0) for side in (False, True)]
         at = tuple(self._points[place].items())
-        return Worst(float(errors[place]), at, often, float(ordinary), (float(sides[0]), float(sides[1])))
+        at_defaults = errors[self._facts.default].max(initial=0.0)
+        return Worst(
+            float(errors[place]), at, often, float(ordinary), (float(sides[0]), float(sides[1])), float(at_defaults)
+        )
 
     def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:
         """The errors of each root at all points; what is known from before is not computed again."""
@@ -361,43 +395,67 @@ class Reference:
                     errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][near])
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
-                    found[k] = max(found[k], Worst(float(errors[worst]), at))
+                    found[k] = found[k].including(self._at(float(errors[worst]), at))
         return found
+
+    def _at(self, error: float, at: tuple[tuple[str, float | bool], ...]) -> Worst:
+        """An error at a point."""
+        return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0)
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
         """Whether what is computed by these nodes is to be looked at in `_dense_errors`: not what is compensated."""
         is_plain = all(node.op != "corrected" for node in order)
-        return self.dtype == "float32" and len(self._tensors) == 1 and is_plain and is_quick(order)
+        return len(self._tensors) == 1 and is_plain and is_quick(order)
 
-    def _dense_errors(self, roots: Sequence[Node]) -> list[Worst]:
+    def _dense_errors(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
         """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
         order = topological(roots)
-        narrow, wide = (Program(order, FORMATS[dtype], is_quick=True) for dtype in ("float32", "wide"))
-        hyper = {name: value for name, value in self._points[0].items() if name not in self._tensors}
+        dtype = "short" if self.dtype == "float64" else self.dtype
+        narrow, wide = (Program(order, form, is_quick=True) for form in (FORMATS[dtype], FORMATS["wide"]))
         (name,) = self._tensors
         x = _dense()
-        turns = np.arange(len(x))
-        inputs = {name: x, **{other: np.full(len(x), float(value)) for other, value in hyper.items()}}
-        values, exact = narrow.on(inputs, turns), wide.on(inputs, turns)
-        moved = wide.on({**inputs, name: x * (1 + _SMALL_STEP)}, turns)
-        found = []
-        for root in roots:
-            place = order.index(root)
-            right = exact[place]
-            with np.errstate(all="ignore"):
-                shift = abs(moved[place] - right) / _SMALL_STEP
-            errors = np.zeros(len(x))
-            use = np.isfinite(right) & np.isfinite(shift)
-            computed = FORMATS[self.dtype].nearest(values[place][use])
-            errors[use] = Right.of_doubles(right[use], shift[use], self.dtype).errors(computed)
-            worst = int(errors.argmax())
-            found.append(Worst(float(errors[worst]), ((name, float(x[worst])), *hyper.items())))
+        given = {other: float(value) for other, value in hyper.items()}
+
+        def computed(program: Program, x: Array) -> list[Array]:
+            inputs = {name: x, **{other: np.full(len(x), value) for other, value in given.items()}}
+            return program.on(inputs, np.arange(len(x)))
+
+        values, exact = computed(narrow, x), computed(wide, x)
+        places = [order.index(root) for root in roots]
+        rights = [Right.of_doubles(exact[place], 0.0, dtype) for place in places]
+        rounded, smallest = FORMATS[dtype].nearest, math.ldexp(1.0, SMALLEST_EXPONENT[dtype] + MANTISSA[self.dtype])
+        most = [  # by the result alone, of which the scale can only make less
+            np.where(np.isfinite(exact[place]), right.errors(rounded(values[place])), 0.0)
+            for place, right in zip(places, rights, strict=True)
+        ]
+        found = [Worst(0.0)] * len(roots)
+        for least in (_NOTABLE, 0.0):  # mostly the first few tell
+            unknown = [k for k, worst in enumerate(found) if worst.error < _NOTABLE]
+            worse = [most[k] > max(least, found[k].error) for k in unknown]
+            at = np.flatnonzero(np.any(worse, axis=0)) if worse else np.zeros(0, int)
+            moved = computed(wide, x[at] * (1 + _SMALL_STEP))
+            for k in unknown:
+                right, value = exact[places[k]][at], rounded(values[places[k]][at])
+                with np.errstate(all="ignore"):
+                    shift = abs(moved[places[k]] - right) / _SMALL_STEP
+                use = np.isfinite(right) & np.isfinite(shift)
+                errors = Right.of_doubles(right[use], shift[use], dtype).errors(value[use])
+                if len(errors):
+                    worst = int(errors.argmax())
+                    x_there, size = x[at[use]], abs(right[use])
+                    ordinary = errors[(size > smallest) & (size < 1 / smallest)].max(initial=0.0)
+                    below, above = (float(errors[(x_there >= 0) == side].max(initial=0.0)) for side in (False, True))
+                    there = ((name, float(x_there[worst])), *hyper.items())
+                    seen = replace(
+                        self._at(float(errors[worst]), there), ordinary=float(ordinary), sides=(below, above)
+                    )
+                    found[k] = found[k].including(seen)
         return found
 
     def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
         """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""
         order = topological(roots)
-        hyper = {name: value for name, value in self._points[0].items() if name not in self._tensors}
+        hyper = self._hypers[0]
         inputs = dict(zip(self._tensors, points.near_the_largest(len(self._tensors)), strict=True))
         turns = np.arange(points.TUPLES)
         inputs |= {name: np.full(len(turns), float(value)) for name, value in hyper.items()}
@@ -414,7 +472,7 @@ class Reference:
                 {**{name: float(inputs[name][k]) for name in self._tensors}, **hyper}
                 for k in np.flatnonzero(is_lost)[:_ASKED]
             )
-            worst = (Worst(math.inf, tuple(point.items())) for point in at if self.exact(column, point) is not None)
+            worst = (self._at(math.inf, tuple(point.items())) for point in at if self.exact(column, point) is not None)
             found.append(next(worst, Worst(0.0)))
         return found
 
@@ -459,8 +517,8 @@ class Reference:
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
         if key not in self._known:
-            exact = self._exact(point)
-            self._known[key] = Sample(exact, self._scale(point)) if exact else None
+            found = self._exact(point)
+            self._known[key] = Sample(found.values, self._scale(point, found)) if found else None
         return self._known[key]
 
     def _neighbours(self, point: Point, count: int) -> Iterator[Point]:
@@ -472,7 +530,7 @@ class Reference:
             if all(map(math.isfinite, moved.values())):
                 yield {**point, **moved}
 
-    def _exact(self, point: Point) -> tuple[mpf, ...] | None:
+    def _exact(self, point: Point) -> _Exact | None:
         """The values on which two precisions agree; None where none do, or where one is not real.
 
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
@@ -485,15 +543,18 @@ class Reference:
                 values = self._evaluated(point)
             if not all(map(mpmath.isfinite, values)):
                 return None
-            if previous and all(map(_agree, previous, values)) and (all(values) or attempt == len(_MORE) - 1):
-                return values
+            is_last = attempt == len(_MORE) - 1
+            if previous and all(map(_agree, previous, values)) and (all(values) or is_last):
+                return _Exact(values, first + more)
+            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous or (), values, strict=True)):
+                return _Exact(values, first + more)  # what is left of 0 by rounding
             previous = values
         return None
 
-    def _scale(self, point: Point) -> tuple[mpf, ...]:
+    def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
-        with mpmath.workprec(_precision(point)):
-            return self._program.slopes(_lifted(point), self._tensors, _SHIFT)
+        with mpmath.workprec(exact.bits):
+            return self._program.slopes(_lifted(point), exact.values, self._tensors, _SHIFT)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
         return self._program(_lifted(point))
@@ -505,10 +566,17 @@ def _lifted(point: Point) -> dict[str, mpf | bool]:
 
 @cache
 def _dense() -> Array:
-    """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern."""
+    """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern.
+
+    Where functions neither have their limits nor are about linear there are more.
+    """
     within = 1 + np.arange(1, _IN_BINADE + 1) * _IRRATIONAL[0] % 1
-    powers = 2.0 ** np.arange(1 - _EXTREME, _EXTREME)
-    sizes = np.outer(powers, within).ravel()
+    sizes = np.concatenate(
+        [
+            2.0**power * within[: None if power in _CURVED else _IN_BINADE // _FEWER]
+            for power in range(1 - _EXTREME, _EXTREME)
+        ]
+    )
     return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 
 

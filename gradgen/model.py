@@ -37,11 +37,13 @@ _PRECISION = 64  # bits, more than any type has
 class Format:
     """A type that arithmetic is done in.
 
-    Where it is wide, results are rounded to a type with fewer digits, and need no compensation.
+    Where it is wide, results are rounded to a type with fewer digits, and need no compensation. The short one has the
+    digits of float32 and the range of float64: in units in the last place errors are what they are in float64, of which
+    float64 arithmetic can then tell the exact result.
 
     Attributes:
         digits: of its numbers.
-        dtype: the type itself.
+        dtype: the type itself, or of its range.
         flushed: numbers below this are 0 on some machines.
         is_wide: whether it is.
     """
@@ -51,20 +53,37 @@ class Format:
     flushed: float
     is_wide: bool = False
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it is."""
+        return self.dtype is np.float64 and self.digits < MANTISSA["float64"]
+
     def rounded(self, x: float) -> float:
         """The nearest number of the type."""
         return float(self.nearest(np.float64(x)))
 
     def nearest(self, x: Any) -> Any:
         """The nearest numbers of the type, as doubles."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.is_short:
+                away = x * (
+                    2.0 ** (MANTISSA["float64"] - self.digits) + 1
+                )  # Veltkamp's way: it is so large that adding it rounds
+                return np.where(abs(x) < _SPLIT, away - (away - x), x)
             return x if self.dtype is np.float64 else self.dtype(x).astype(np.float64)
 
+    def given(self, x: Any) -> Any:
+        """The numbers of the type that inputs become; float64 has every input as it is."""
+        return x if self.dtype is np.float64 else self.nearest(x)
+
+
+_SPLIT = 2.0**990  # beyond this Veltkamp's way overflows
 
 FORMATS = {
     "float32": Format(MANTISSA["float32"], np.float32, 2.0 ** SMALLEST_EXPONENT["float32"]),
     "float64": Format(MANTISSA["float64"], np.float64, 0.0),
     "wide": Format(MANTISSA["float64"], np.float64, 0.0, is_wide=True),
+    "short": Format(MANTISSA["short"], np.float64, 0.0),
 }
 
 
@@ -93,7 +112,9 @@ class Program:
             points: a number for each input; every point has all of them.
             turn: to which side the functions err at the first point: not to the same for every point.
         """
-        inputs = {name: np.array([float(point[name]) for point in points]) for name in (points[0] if points else ())}
+        if not points:
+            return [np.zeros(0)] * len(self._steps)
+        inputs = {name: np.array([float(point[name]) for point in points]) for name in points[0]}
         return self.on(inputs, np.arange(turn, turn + len(points)))
 
     def on(self, inputs: Mapping[str, Array], turns: Array) -> list[Array]:
@@ -112,7 +133,7 @@ class Program:
         args = [self._places[arg] for arg in node.args]
         place, name, op = self._places[node], str(node.value), node.op
         if op in ("input", "flag"):
-            return lambda values, inputs, turns: inputs[name]
+            return lambda values, inputs, turns: form.given(inputs[name])
         if op in ("given", "true"):
             return lambda values, inputs, turns: np.ones(len(turns))
         if node.number is not None:
@@ -168,8 +189,9 @@ def _decimal(number: sympy.Expr) -> float:
 
 
 def rest(number: sympy.Expr, form: Format) -> float:
-    """What a number lacks where it is written as one of a type."""
-    return float(sympy.N(number, 60) - sympy.Float(form.rounded(_decimal(number)), 60))
+    """What a number lacks where it is written as one of a type; nothing where it is beyond that."""
+    written = form.rounded(_decimal(number))
+    return float(sympy.N(number, 60) - sympy.Float(written, 60)) if math.isfinite(written) else 0.0
 
 
 def _add(node: Node, form: Format) -> Operation:

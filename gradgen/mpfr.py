@@ -54,22 +54,7 @@ def _nothing(*_: Number) -> Number:
 
 _NAMED = (
     *("exp", "log", "log1p", "expm1", "exp2", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-    *(
-        "sinh",
-        "cosh",
-        "tanh",
-        "sech",
-        "csch",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "erfc",
-        "hypot",
-        "cbrt",
-        "floor",
-        "ceil",
-    ),
+    *("sinh", "cosh", "tanh", "sech", "csch", "asinh", "acosh", "atanh", "erf", "erfc", "hypot", "cbrt"),
 )
 FUNCTIONS: dict[str, Callable[..., Number]] = {
     **{name: getattr(gmpy2, name) for name in _NAMED},
@@ -81,6 +66,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "damp": lambda v, r: v if v == 0 else v * r,
     "unit": lambda a, h: h if h == 0 else a / h,
     "compensated": lambda x: x,
+    "sharpened": lambda x: x,
     "corrected": lambda value, error: value,
     **dict.fromkeys(("sum_error", "product_error", "quotient_error", "rest"), _nothing),
     "sigmoid": _sigmoid,
@@ -148,19 +134,24 @@ class Program:
                 return tuple(map(_lowered, found))
         return self._slowly(point)
 
-    def slopes(self, point: Mapping[str, mpf | bool], names: Sequence[str], share: mpf) -> tuple[mpf, ...]:
+    def slopes(
+        self, point: Mapping[str, mpf | bool], values: Sequence[mpf], names: Sequence[str], share: mpf
+    ) -> tuple[mpf, ...]:
         """For each root the largest |x * d root/dx| over some inputs x, by one-sided differences.
 
         Args:
             point: the values of the inputs, by name.
+            values: those of the roots there.
             names: of the inputs.
             share: by how much of itself an input grows, less if it is larger than 1.
         """
-        with _context() as context:
-            found = _largest(lambda at: self._quickly(at, context), _all_lifted(point), names, _lifted(share))
-            if found:
-                return tuple(map(_lowered, found))
-        return tuple(_largest(self._slowly, point, names, share) or ())
+        if all(abs(value.exp) < _RANGE for value in values):
+            with _context() as context:
+                base = [_lifted(value) for value in values]
+                found = _largest(lambda at: self._quickly(at, context), _all_lifted(point), base, names, _lifted(share))
+                if found:
+                    return tuple(map(_lowered, found))
+        return tuple(_largest(self._slowly, point, values, names, share) or ())
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> list[Number] | None:
         """The values of the roots by MPFR; None where it cannot tell."""
@@ -180,13 +171,11 @@ class Program:
 def _largest(
     values: Callable[[Mapping[str, Number]], Sequence[Number] | None],
     point: Mapping[str, Number],
+    base: Sequence[Number],
     names: Sequence[str],
     share: Number,
 ) -> list[Number] | None:
     """What `slopes` gives, from a function of a point; None where that gives None."""
-    base = values(point)
-    if base is None:
-        return None
     most = [abs(value) * 0 for value in base]
     for name in names:
         moved_by = share / max(1, abs(point[name]))

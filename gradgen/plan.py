@@ -54,6 +54,7 @@ class Kernel:
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
+        narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: other types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic, to be read; None where there are none.
     """
@@ -65,6 +66,7 @@ class Kernel:
     statements: tuple[Statement, ...]
     names: dict[Node, str]
     wide: tuple[str, ...]
+    narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
 
@@ -88,6 +90,7 @@ class Accuracy:
         single: of float32.
         double: of float64.
         wide: whether float32 is computed in float64.
+        narrow_at: the hyper-parameters, with values, at which it is not after all.
         compensated: the types, of float32 and float64, in which it is computed in compensated arithmetic.
         narrow: of float32, were it computed in float32.
         forms: in what forms it is computed, where not in the one that the rewriting gave.
@@ -97,6 +100,7 @@ class Accuracy:
     single: Worst
     double: Worst
     wide: bool
+    narrow_at: tuple[tuple[Parameter, float | bool], ...]
     compensated: tuple[str, ...]
     narrow: Worst
     forms: tuple[Note, ...]
@@ -236,20 +240,23 @@ class _Planner:
 
     def hyper(self) -> dict[str, float | bool]:
         """The values of hyper-parameters at which errors are modelled."""
-        plain = {"float": 1.0, "int": 1, "bool": True}
-        return {p.name: plain[p.kind] if p.default is None else p.default for p in self.formula.scalars}
+        kinds: dict[str, type] = {"float": float, "int": int, "bool": bool}
+        return {p.name: kinds[p.kind](1 if p.default is None else p.default) for p in self.formula.scalars}
 
     def error(self, result: str, nodes: Sequence[Node], kernel: Kernel) -> Accuracy:
         """The modelled errors of a result that is a sum of these nodes, each times an incoming gradient."""
         wide = "float32" in kernel.wide
         found = [self.choice.quality(node) for node in nodes]
         single = max(quality.wide if wide else quality.single for quality in found)
+        if kernel.narrow_at:
+            at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
+            single = max(single, replace(at_defaults, error=at_defaults.at_defaults))
         narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
         narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
         compensated = (*narrow, "float64") if has_marks(map(self.choice.form, nodes)) else ()
         double = max(quality.double for quality in found)
-        return Accuracy(result, single, double, wide, compensated, narrow_error, tuple(forms))
+        return Accuracy(result, single, double, wide, kernel.narrow_at, compensated, narrow_error, tuple(forms))
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""
@@ -417,10 +424,12 @@ class _Planner:
         roots = limits(values)
         exact = Compensation(roots)
         plain = self.written(unmarked(roots), {}, results, tensors, optional, arithmetic.wide)
+        defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
+        plain = replace(plain, narrow_at=tuple((p, defaults[p.name]) for p in plain.scalars if defaults))
         if exact.roots == roots:
             return plain
         kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
-        return replace(kernel, uncorrected=arithmetic.uncorrected, plain=plain)
+        return replace(kernel, narrow_at=plain.narrow_at, uncorrected=arithmetic.uncorrected, plain=plain)
 
     def written(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -30,6 +30,9 @@ _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one an
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
 _BISECTIONS = 10
+_BESIDE_DEFAULT = 1.9046  # of a hyper-parameter's default
+_BESIDE_ZERO = 0.4773
+_ROUNDED_BY = 0.45  # units in the last place that a hyper-parameter loses in float32
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
 
 
@@ -89,10 +92,34 @@ def near_the_largest(count: int) -> Array:
     return FORMATS["float32"].nearest(np.clip(np.array(rows).T, -largest, largest))  # type: ignore[no-any-return]
 
 
+def hyper_parameters(defaults: Mapping[str, float | bool], dtype: str) -> list[dict[str, float | bool]]:
+    """The hyper-parameters that errors are modelled for: the defaults, and others near them that are less simple.
+
+    With a default of 1 or 2 no product is rounded, and float32 has it exactly.
+    """
+    near = {name: _less_simple(value, dtype) if type(value) is float else value for name, value in defaults.items()}
+    return [dict(defaults)] if near == defaults else [dict(defaults), near]
+
+
+def some(drawn: Sequence[Mapping[str, float]], dtype: str) -> Iterator[Mapping[str, float]]:
+    """Every other point, of both signs, and all at the end of a type, where a product may overflow."""
+    for k, point in enumerate(drawn):
+        if k % 4 in (1, 2) or any(abs(x) > LARGEST[dtype] / 2 for x in point.values()):
+            yield point
+
+
+def _less_simple(value: float, dtype: str) -> float:
+    near = FORMATS[dtype].rounded(_BESIDE_DEFAULT * value if value else _BESIDE_ZERO)
+    unit = math.ldexp(1.0, math.frexp(near)[1] - MANTISSA[dtype])
+    return near + _ROUNDED_BY * unit if dtype == "float32" else near
+
+
 def beside(centres: Sequence[float], dtype: str) -> Iterator[float]:
     """Numbers closer and closer to the centres."""
     for centre, k, side in itertools.product(centres, range(1, 24), (1, -1)):
-        yield FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
+        near = FORMATS[dtype].rounded(centre + side * max(1.0, abs(centre)) * 1.3 * 2.0**-k)
+        if math.isfinite(near):
+            yield near
 
 
 def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magnitude: int) -> Iterator[float]:

@@ -14,13 +14,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _HUGE = 1e300  # a scale whose unit makes every error none
 
-MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
-SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14}
+# "short" has the digits of float32 and the range of float64: `gradgen.model`.
+MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11, "short": 24}
+SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14, "short": -1022}
 LARGEST = {
     "float64": float.fromhex("0x1.fffffffffffffp1023"),
     "float32": float.fromhex("0x1.fffffep127"),
     "bfloat16": float.fromhex("0x1.fep127"),
     "float16": 65504.0,
+    "short": float.fromhex("0x1.fffffep1023"),
 }
 
 

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import mpmath
+import numpy as np
 import pytest
 import sympy
 import torch
@@ -154,3 +155,63 @@ def test_half_types_go_without() -> None:
     arithmetic = choice.arithmetic([node])
     assert {*arithmetic.wide, *arithmetic.uncorrected} >= {"bfloat16", "float16"}
     assert choice.arithmetic([parsed("x*y")]) == Arithmetic()
+
+
+# Where hyper-parameters have their defaults
+
+GATE = """
+@op
+def f(x: Tensor, k: float = 1.0):
+    return x / (1 + exp(-k * x))
+"""
+
+
+def errors(found: torch.Tensor, x: torch.Tensor, k: float) -> torch.Tensor:
+    """Of float32 results against float64, in units in the last place of the results."""
+    exact = x.double() * torch.sigmoid(k * x.double())
+    return (found.double() - exact).abs() / torch.exp2(torch.floor(torch.log2(exact.abs())) - 23)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_a_gate_is_computed_in_float32_at_its_default_alone(tmp_path: Path, path: str) -> None:
+    """There k*x is not rounded; float64 is twice as slow."""
+    module, _ = build(GATE, tmp_path)
+    kernel = module._F
+    assert "float32 is computed in float64 unless k is 1.0" in module.__doc__
+    assert "typedef double real" in kernel.cpu_source(torch.float32)
+    assert "typedef float real" in kernel.narrow.cpu_source(torch.float32)
+    assert "GG_PLAIN = 1" in kernel.narrow.cpu_source(torch.float32)
+    assert "GG_PLAIN = 1" not in kernel.narrow.cpu_source(torch.float64)
+    x = torch.linspace(-3, 3, 20_001).sub(1e-5)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        for _ in range(2):  # when it is compiled, and by the quick way
+            for one in (1.0, 1, np.float64(1.0)):
+                assert 0.6 < errors(module.f(x, one), x, 1.0).max() <= 4
+            assert errors(module.f(x), x, 1.0).max() > 0.6
+            assert errors(module.f(x, 0.9523), x, 0.9523).max() <= 0.6
+            assert errors(module.f(x, 0.999999), x, 0.999999).max() <= 0.6
+
+
+def test_what_is_no_number_is_no_default(tmp_path: Path) -> None:
+    module, _ = build(GATE, tmp_path)
+    x = torch.ones(3)
+    module.f(x)
+    for wrong in (torch.ones(3), "1.0", None, [1.0]):
+        with pytest.raises(TypeError, match="k"):
+            module.f(x, wrong)
+
+
+def test_sharpened_nodes_correct_arguments_alone() -> None:
+    root = parsed("x*exp(x*y) + y")
+    (whole,) = Compensation([marked(root, "sharpened")]).roots
+    order = topological([whole])
+    (product,) = [node.args for node in order if node.op == "product_error"]
+    assert {str(node.value) for node in product[:2]} == {"x", "y"}
+    assert "sum_error" not in {node.op for node in order}
+    point = {"x": 1.0 + 2.0**-30, "y": 37.3 + 2.0**-40}
+    with mpmath.workdps(60):
+        exact = mpf(point["x"]) * mpmath.exp(mpf(point["x"]) * mpf(point["y"])) + mpf(point["y"])
+        plain = Program(topological([root]), FORMATS["float64"]).at(point)[-1]
+        sharp = Program(order, FORMATS["float64"]).at(point)[-1]
+        assert abs(sharp - exact) < abs(plain - exact) / 4
+        assert abs(sharp - exact) < abs(exact) * mpf(2) ** -51

@@ -175,6 +175,7 @@ def test_what_runs_code_in_the_midst_of_a_call_is_left_alone() -> None:
 def test_results_are_new_and_nothing_is_lost() -> None:
     given = x(1000)
     scalar = 1.0625
+    _SWISH((given,), (scalar,))  # compiles it
     results = [_SWISH.quick((given,), (scalar,)) for _ in range(3)]
     assert len({result[0].data_ptr() for result in results}) == 3
     for _ in range(20):

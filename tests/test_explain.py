@@ -148,7 +148,7 @@ class TestDerivatives:
 
 class TestCost:
     def test_matches_a_hand_count(self) -> None:
-        assert operations_of(explained("swish").kernels["forward"]) == {"multiplication": 2, "sigmoid": 1}
+        assert operations_of(explained("gelu").kernels["forward"]) == {"multiplication": 3, "erfc": 1}
         square = explained("square").kernels
         assert operations_of(square["forward"]) == {"multiplication": 1}
         assert operations_of(square["backward"]) == {"multiplication": 2}  # grad * (2 * x)
@@ -228,10 +228,9 @@ class TestForms:
             for one, other in itertools.pairwise(result.forms):
                 assert one.after == other.before
         value = self.told(explanation)["out"]
-        assert [reason.partition(":")[0] for reason in value[1:3]] == [
-            "near x = 0 by its power series", "with limits at infinity"
-        ]  # fmt: skip
-        assert "the other is NaN there" in value[2]
+        told = [reason.partition(":")[0] for reason in value]
+        assert told.index("near x = 0 by its power series") < told.index("with limits at infinity")
+        assert "the other is NaN there" in value[told.index("with limits at infinity")]
         assert "of ordinary numbers" in value[0]  # the worst error is infinite before and after
 
     def test_by_a_rule_tell_why(self, tmp_path: Path) -> None:
