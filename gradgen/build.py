@@ -78,11 +78,12 @@ class Survey:
 
 @dataclass(frozen=True)
 class Generated:
-    """The whole text of a target, stamp included, and how long it took."""
+    """The whole text of a target, stamp included, how long it took, and what in it is not sound."""
 
     target: Target
     text: str
     seconds: float
+    doubts: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -407,7 +408,11 @@ def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
         texts.append(section.value)
         seconds += section.seconds
     last = _attempt(target, _text, target, templates, texts)
-    return last if isinstance(last, Failed) else Generated(target, last.value, seconds + last.seconds)
+    if isinstance(last, Failed):
+        return last
+    return Generated(
+        target, last.value, seconds + last.seconds, tuple(doubt for text in texts for doubt in text.doubts)
+    )
 
 
 @contextmanager

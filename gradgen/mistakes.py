@@ -70,6 +70,8 @@ def _type_hint(error: BaseException, text: str) -> str | None:
 
 
 def _name_hint(name: str) -> str:
+    if name == "where":
+        return "Write Piecewise((a, condition), (b, True)), SymPy's choice: from sympy import Piecewise."
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."

@@ -78,18 +78,39 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
 
 
 def expanded(node: Node) -> Node:
-    """The node with its sigmoids written out, for arithmetic that has more digits than a function."""
-    graph = node.graph
+    """The node with what is made of exponentials written out, for arithmetic that has more digits than a function."""
     new: dict[Node, Node] = {}
     for below in topological([node]):
         new[below] = rebuilt(below, new)
-        if below.op in ("sigmoid", "logistic_density"):
-            u = new[below].args[0]
-            small = graph.apply("exp", -graph.apply("modulus", u))
-            new[below] = small / (1 + small) ** 2
-            if below.op == "sigmoid":
-                new[below] = graph.where(graph.apply("ge", u, 0), graph.const(1), small) / (1 + small)
+        if below.op in _WRITTEN_OUT:
+            new[below] = _WRITTEN_OUT[below.op](new[below].args[0])
     return new[node]
+
+
+def _small(u: Node) -> Node:
+    """exp(-|u|)."""
+    return u.graph.apply("exp", -u.graph.apply("modulus", u))
+
+
+def _above(u: Node, p: Node | int, q: Node | int) -> Node:
+    """p where u is not negative, else q."""
+    graph = u.graph
+    return graph.where(graph.apply("ge", u, 0), graph.node(p), graph.node(q))
+
+
+def _tanh(u: Node) -> Node:
+    small = u.graph.apply("expm1", -2 * u.graph.apply("modulus", u))
+    size = -small / (2 + small)
+    return _above(u, size, -size)
+
+
+_WRITTEN_OUT: dict[str, Callable[[Node], Node]] = {
+    "sigmoid": lambda u: _above(u, 1, _small(u)) / (1 + _small(u)),
+    "logistic_density": lambda u: _small(u) / (1 + _small(u)) ** 2,
+    "softplus": lambda u: _above(u, u, 0) + u.graph.apply("log1p", _small(u)),
+    "tanh": _tanh,
+    "sech": lambda u: 2 * _small(u) / (1 + _small(u) ** 2),
+}
 
 
 def by_branches(node: Node, forms: Callable[[Node], Iterator[tuple[Node, str]]]) -> Iterator[tuple[Node, str]]:

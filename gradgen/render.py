@@ -6,9 +6,10 @@ Everything a template needs is computed here; a template only arranges it.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import jinja2
 
+from gradgen.choose import BAR
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
 from gradgen.load import class_name
@@ -27,6 +29,7 @@ from gradgen.printers.c import CPrinter
 from gradgen.printers.torch import TorchPrinter
 
 WIDTH = 120
+_DOUBTFUL = 1.25 * BAR  # the model is not exact
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Section:
         documentation: what the module's docstring says of it.
         code: its kernels, classes and function.
         exported: the public names among these.
+        doubts: what of it is not sound, as far as the model of rounding can tell.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Section:
     documentation: str
     code: str
     exported: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
 
 def render_section(spec: Path, operation: Operation, templates: Path) -> Section:
@@ -55,7 +60,17 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
         _environment(templates).get_template(name).render(spec=spec.name, op=op).strip("\n")
         for name in ("_documentation.j2", "_operation.j2")
     )
-    return Section(op.name, op.summary, documentation, code, op.exported)
+    return Section(op.name, op.summary, documentation, code, op.exported, tuple(_doubts(operation)))
+
+
+def _doubts(operation: Operation) -> Iterator[str]:
+    """The results whose modelled errors are clearly above the bar, each with where that is."""
+    for result in operation.accuracy:
+        for dtype, worst in (("float32", result.single), ("float64", result.double)):
+            if worst.error > _DOUBTFUL:
+                at = ", ".join(f"{name}={value:.6g}" for name, value in worst.at)
+                found = "no number" if math.isinf(worst.error) else f"off by {worst.error:.3g} units in the last place"
+                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}, as at {at}"
 
 
 def render_module(sections: Sequence[Section], templates: Path) -> str:

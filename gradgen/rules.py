@@ -105,6 +105,12 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
     Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
     Rule("exp(u)/expm1(u)", "-1/expm1(-u)", "infinity over infinity in the tail"),
+    Rule(
+        "expm1(u)/expm1(v)",
+        "where(gt(minimum(u, v), 0), exp(u - v)*(expm1(-u)/expm1(-v)), expm1(u)/expm1(v))",
+        "infinity over infinity in the tail",
+        tried=True,
+    ),
     Rule("sigmoid(u) - sigmoid(-u)", "tanh(u/2)", "near u = 0 only the difference is left"),
     Rule("sigmoid(u) + sigmoid(-u)", "1", "exact, and two functions less"),
     Rule("log(cosh(u))", "logaddexp(u, -u) - log(2)", _OVERFLOW),

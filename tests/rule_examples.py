@@ -46,6 +46,7 @@ EXAMPLES = {
     "exp(u) - exp(-u)": Example("(exp(x) - exp(-x))/2", x=1e-10),
     "exp(u) + exp(-u)": Example("(exp(x) - exp(-x))/(exp(x) + exp(-x))", x=800.0),
     "exp(u)/expm1(u)": Example("exp(x)/(exp(x) - 1)", x=800.0),
+    "expm1(u)/expm1(v)": Example("(1 - exp(2*x))/(1 - exp(5*x))", after="expm1(u)/expm1(v)", x=400.0),
     "sigmoid(u) - sigmoid(-u)": Example("1/(1 + exp(-x)) - 1/(1 + exp(x))", x=1e-10),
     "sigmoid(u) + sigmoid(-u)": Example("log(1/(1 + exp(-x)) + 1/(1 + exp(x)))", x=-0.9),
     "log(cosh(u))": Example("log(cosh(x))", x=800.0),
