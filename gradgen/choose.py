@@ -39,6 +39,7 @@ _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this mu
 _HUGE = 1e300
 _TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _LOST = 1000.0  # errors beyond this are alike
+_SUBNORMAL = 2  # by how many steps lesser errors count, at most, where results are subnormal numbers
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
@@ -450,8 +451,11 @@ class Choice:
             yield _rank(measured), cost(new), new
 
     def _compensate(self, node: Node, column: int) -> None:
-        """Where rounding alone puts a float64 result above the bar, compute it in compensated arithmetic."""
-        if self._quality[node].double.error <= BAR or len(topological([node])) > _MOST_COMPENSATED:
+        """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
+
+        All of it only above the bar. It does nothing for subnormal results.
+        """
+        if self._quality[node].double.normal <= TARGET or len(topological([node])) > _MOST_COMPENSATED:
             return
         forms = [(self._forms[node], self.notes[node], ""), (node, [], "")]
         forms += [(form, [], f"{how}, ") for form, how in rational.forms(node, powers=column < self._reported)]
@@ -462,7 +466,7 @@ class Choice:
                 sharpened, column, self._quality[node]
             ):
                 self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", _is_better)
-                if self._quality[node].double.error <= BAR:
+                if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
                     return
             new = marked(form)
             if self._is_hopeless(new, column, self._quality[node]):
@@ -632,7 +636,7 @@ def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: flo
     """Whether a form is better, or float64 gains by it and float32 does not suffer."""
     if _is_better(new, new_cost, old, old_cost):
         return True
-    gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.error <= max(old.double.error, TARGET)
+    gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
     return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 
 
@@ -661,7 +665,8 @@ def _steps(worst: Worst) -> int:
         return 0
     ordinary = _powers(min(worst.ordinary, _LOST))
     if worst.error <= _LOST:
-        return _powers(worst.error) + ordinary
+        normal = _powers(worst.normal)
+        return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
     return _powers(_LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
 
 

@@ -26,11 +26,13 @@ _SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding
 
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
+_LARGE_SUBNORMAL = 1000.0  # an error that counts where the result is a subnormal number, too
 _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _IN_BINADE, _SMALL_STEP = 1024, 2.0**-22  # inputs of each exponent, and how far one is moved for a derivative
+_THINNER = 4  # every so many of them for float64, whose compensated forms take long
 _CURVED, _FEWER = range(-10, 8), 8  # exponents of which there are so many, and what share of that there is of others
 _IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
 _NOTABLE = 1.0  # errors up to this are looked at only where there are no others
@@ -72,6 +74,7 @@ class Worst:
         ordinary: the worst error where neither inputs nor result are extreme.
         sides: the worst errors where the first input is negative, and where it is not.
         at_defaults: the worst error where hyper-parameters have their defaults.
+        normal: the worst error where the result is no subnormal number.
     """
 
     error: float
@@ -80,6 +83,7 @@ class Worst:
     ordinary: float = 0.0
     sides: tuple[float, float] = (0.0, 0.0)
     at_defaults: float = 0.0
+    normal: float = 0.0
 
     def including(self, other: Worst) -> Worst:
         """With errors that were seen elsewhere."""
@@ -91,6 +95,7 @@ class Worst:
             max(self.ordinary, other.ordinary),
             (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
             max(self.at_defaults, other.at_defaults),
+            max(self.normal, other.normal),
         )
 
 
@@ -121,6 +126,7 @@ class _Facts:
     Attributes:
         right: for each of the nodes the exact results.
         ordinary: for each of them at which points neither inputs nor result are extreme.
+        normal: for each of them at which points the result is no subnormal number.
         above: at which points the first input is not negative.
         default: at which points the hyper-parameters have their defaults.
     """
@@ -129,6 +135,7 @@ class _Facts:
         self._tensors, self._hyper, self._dtype = tensors, hyper, dtype
         self.right = [Right([], [], dtype) for _ in range(count)]
         self.ordinary = np.zeros((count, 0), bool)
+        self.normal = np.zeros((count, 0), bool)
         self.above = np.zeros(0, bool)
         self.default = np.zeros(0, bool)
 
@@ -146,6 +153,9 @@ class _Facts:
             for column in range(len(self.right))
         ]
         self.ordinary = np.concatenate([self.ordinary, np.array(ordinary, bool).reshape(len(self.right), -1)], axis=1)
+        smallest = 2.0 ** SMALLEST_EXPONENT[self._dtype]
+        normal = [[abs(sample.exact[column]) >= smallest for sample in samples] for column in range(len(self.right))]
+        self.normal = np.concatenate([self.normal, np.array(normal, bool).reshape(len(self.right), -1)], axis=1)
         self.above = np.concatenate([self.above, [point[self._tensors[0]] >= 0 for point in at]])
         self.default = np.concatenate([self.default, np.array([self.is_default(point) for point in at], bool)])
 
@@ -283,9 +293,11 @@ class Reference:
         return True
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
-        """Whether already a few of the points show an error of a root beyond this one."""
-        (errors,) = self._errors([root], [column], False, slice(None, None, _SCREEN))
-        return bool((errors > error).any())
+        """Whether already a few of the points show an error of a root beyond this one; no small one of a subnormal."""
+        which = slice(None, None, _SCREEN)
+        (errors,) = self._errors([root], [column], False, which)
+        counts = self._facts.normal[column][which] | (errors > _LARGE_SUBNORMAL)
+        return bool((counts & (errors > error)).any())
 
     def worst(
         self, roots: Sequence[Node], columns: Sequence[int], wide: bool = False, near: bool = True
@@ -346,8 +358,15 @@ class Reference:
         sides = [errors[self._facts.above == side].max(initial=0.0) for side in (False, True)]
         at = tuple(self._points[place].items())
         at_defaults = errors[self._facts.default].max(initial=0.0)
+        normal = errors[self._facts.normal[column]].max(initial=0.0)
         return Worst(
-            float(errors[place]), at, often, float(ordinary), (float(sides[0]), float(sides[1])), float(at_defaults)
+            float(errors[place]),
+            at,
+            often,
+            float(ordinary),
+            (float(sides[0]), float(sides[1])),
+            float(at_defaults),
+            float(normal),
         )
 
     def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:
@@ -400,11 +419,14 @@ class Reference:
 
     def _at(self, error: float, at: tuple[tuple[str, float | bool], ...]) -> Worst:
         """An error at a point."""
-        return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0)
+        return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0, normal=error)
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
-        """Whether what is computed by these nodes is to be looked at in `_dense_errors`: not what is compensated."""
-        is_plain = all(node.op != "corrected" for node in order)
+        """Whether what is computed by these nodes is to be looked at in `_dense_errors`.
+
+        Not what float32 would be compensated in: it is computed in float64.
+        """
+        is_plain = self.dtype == "float64" or all(node.op != "corrected" for node in order)
         return len(self._tensors) == 1 and is_plain and is_quick(order)
 
     def _dense_errors(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
@@ -413,7 +435,7 @@ class Reference:
         dtype = "short" if self.dtype == "float64" else self.dtype
         narrow, wide = (Program(order, form, is_quick=True) for form in (FORMATS[dtype], FORMATS["wide"]))
         (name,) = self._tensors
-        x = _dense()
+        x = _dense()[:: 1 if self.dtype == "float32" else _THINNER]
         given = {other: float(value) for other, value in hyper.items()}
 
         def computed(program: Program, x: Array) -> list[Array]:

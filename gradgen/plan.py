@@ -250,7 +250,7 @@ class _Planner:
         single = max(quality.wide if wide else quality.single for quality in found)
         if kernel.narrow_at:
             at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
-            single = max(single, replace(at_defaults, error=at_defaults.at_defaults))
+            single = max(single, replace(at_defaults, error=at_defaults.at_defaults, normal=at_defaults.at_defaults))
         narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
         narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]

@@ -64,13 +64,14 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
 
 
 def _doubts(operation: Operation) -> Iterator[str]:
-    """The results whose modelled errors are clearly above the bar, each with where that is."""
+    """The results whose modelled errors are clearly above the bar, and that not for subnormal results alone."""
     for result in operation.accuracy:
         for dtype, worst in (("float32", result.single), ("float64", result.double)):
-            if worst.error > _DOUBTFUL:
-                at = ", ".join(f"{name}={value:.6g}" for name, value in worst.at)
-                found = "no number" if math.isinf(worst.error) else f"off by {worst.error:.3g} units in the last place"
-                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}, as at {at}"
+            if worst.normal > _DOUBTFUL:
+                found = (
+                    "no number" if math.isinf(worst.normal) else f"off by {worst.normal:.3g} units in the last place"
+                )
+                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}"
 
 
 def render_module(sections: Sequence[Section], templates: Path) -> str:
