@@ -39,7 +39,7 @@ _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this mu
 _HUGE = 1e300
 _TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _LOST = 1000.0  # errors beyond this are alike
-_SUBNORMAL = 2  # by how many steps lesser errors count, at most, where results are subnormal numbers
+_SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
@@ -354,7 +354,7 @@ class Choice:
         for expansion in self._expansions(node):
             quality, variable, place = self._quality[node], expansion.variable, expansion.place
             has_pole = self._has_pole(self._forms[node] if variable is place else expansion.root, variable)
-            if max(quality.wide.error, quality.double.error) <= _SINGULAR and not has_pole:
+            if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
                 continue
             if not has_pole and not self._reaches(self._forms[node], place, column):
                 continue  # what is wrong is not near 0
@@ -469,7 +469,7 @@ class Choice:
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
                     return
             new = marked(form)
-            if self._is_hopeless(new, column, self._quality[node]):
+            if self._quality[node].double.normal <= BAR or self._is_hopeless(new, column, self._quality[node]):
                 continue
             self._take_if_better(node, new, column, notes, f"{how}in compensated arithmetic", _is_more_accurate)
             if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
