@@ -13,7 +13,7 @@ from mpmath import mpf
 from sympy import Expr
 
 from gradgen import algebraic, hyperbolic, infinite, interpolate, points, rational, relative, series, squares
-from gradgen.compensate import compensated, has_marks, marked
+from gradgen.compensate import compensated, has_marks, marked, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
 from gradgen.limits import limits
@@ -43,7 +43,7 @@ _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results 
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _MOST_VARIABLES = 4  # that a series is looked for in
 _HOPELESS = 1.5  # times the error of the best form
-_SINGULAR = 8.0  # an error that may be the sign of a singularity
+_SINGULAR = 24.0  # an error that may be the sign of a singularity
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 _FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
 _STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
@@ -457,14 +457,11 @@ class Choice:
         """
         if self._quality[node].double.normal <= TARGET or len(topological([node])) > _MOST_COMPENSATED:
             return
-        forms = [(self._forms[node], self.notes[node], ""), (node, [], "")]
-        forms += [(form, [], f"{how}, ") for form, how in rational.forms(node, powers=column < self._reported)]
-        forms += [(rational.expanded(form), notes, how) for form, notes, how in forms[:2]]
-        for form, notes, how in forms:
+        enough = TARGET if column < self._reported else BAR
+        for form, notes, how in self._to_compensate(node, column):
             sharpened = marked(form, "sharpened")
-            if _finished([sharpened]) != _finished([form]) and not self._is_hopeless(
-                sharpened, column, self._quality[node]
-            ):
+            is_other = _finished([sharpened]) != _finished([form])
+            if is_other and not self._is_hopeless(sharpened, column, self._quality[node]):
                 self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", _is_better)
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
                     return
@@ -472,8 +469,20 @@ class Choice:
             if self._quality[node].double.normal <= BAR or self._is_hopeless(new, column, self._quality[node]):
                 continue
             self._take_if_better(node, new, column, notes, f"{how}in compensated arithmetic", _is_more_accurate)
-            if max(self._quality[node].single.error, self._quality[node].double.error) <= TARGET:
+            if max(self._quality[node].single.error, self._quality[node].double.error) <= enough:
                 return
+
+    def _to_compensate(self, node: Node, column: int) -> Iterator[tuple[Node, list[Note], str]]:
+        """Forms of a result, each once, with notes on what it is made from, and what it is."""
+        best, notes = self._forms[node], self.notes[node]
+        found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
+        found.setdefault(node, ([], ""))
+        for form, how in rational.forms(node, powers=column < self._reported):
+            found.setdefault(form, ([], f"{how}, "))
+        found.setdefault(rational.expanded(best), (notes, ""))
+        found.setdefault(rational.expanded(node), ([], ""))
+        for form, (before, how) in found.items():
+            yield form, before, how
 
     def _leave_plain(self, node: Node, column: int) -> None:
         """Where float32 meets the target without the corrections that float64 needs, it goes without."""
@@ -531,7 +540,8 @@ class Choice:
         wide = self.wide(nodes)
         kinds = ("float32", *_ROUGH) if narrow else _ROUGH
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
-        return Arithmetic(wide, uncorrected, bool(wide) and not self.wide(nodes, at_defaults=True))
+        is_seen = all(self._single.is_dense(unmarked([self._forms[node]])) for node in nodes if node in self._forms)
+        return Arithmetic(wide, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
 
     def wide(self, nodes: Sequence[Node], at_defaults: bool = False) -> tuple[str, ...]:
         """The types of which a kernel that computes these results is better computed in float64.

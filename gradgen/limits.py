@@ -27,7 +27,7 @@ def _powers_of_two(roots: Sequence[Node]) -> list[Node]:
         new[node] = rebuilt(node, new)
         if node.op == "exp":
             number, rest = coefficient(new[node].args[0])
-            times = number / sympy.log(2)
+            times = sympy.expand_log(number) / sympy.log(2)
             if rest is not None and times.is_Rational:
                 new[node] = node.graph.apply("exp2", times * rest)
     return [new[root] for root in roots]

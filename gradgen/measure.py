@@ -314,14 +314,15 @@ class Reference:
         found = self._every(roots, columns, wide)
         often = [_often(errors[: self._base]) for errors in found]  # what was added near peaks does not count
         close: list[Worst] = [Worst(0.0)] * len(roots)
+        order = topological(roots)
+        is_dense = near and not wide and self._is_dense(order)
         if not self._is_thin and near:
             tops = self._peaks(found)
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
-        order = topological(roots)
-        if near and self._is_dense(order) and not wide:
+        if is_dense:
             for hyper in self._hypers:
                 close = list(map(Worst.including, close, self._dense_errors(roots, hyper)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
@@ -420,6 +421,10 @@ class Reference:
     def _at(self, error: float, at: tuple[tuple[str, float | bool], ...]) -> Worst:
         """An error at a point."""
         return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0, normal=error)
+
+    def is_dense(self, roots: Sequence[Node]) -> bool:
+        """Whether some roots are looked at in very many inputs."""
+        return self._is_dense(topological(roots))
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
         """Whether what is computed by these nodes is to be looked at in `_dense_errors`.

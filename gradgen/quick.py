@@ -157,6 +157,18 @@ def erfcx(x: Array) -> Array:
     return np.where(x < 0, below, above)
 
 
+def ierfcx(x: Array) -> Array:
+    a = np.minimum(abs(x), 1e10)
+    above = np.where(x < 1e10, _positive_erfcx(1, a), 1 / (2 * math.sqrt(math.pi) * x) / x)
+    return np.where(x < 0, 1 / math.sqrt(math.pi) - x * erfcx(x), above)
+
+
+def i2erfcx(x: Array) -> Array:
+    a = np.minimum(abs(x), 1e10)
+    above = np.where(x < 1e10, _positive_erfcx(2, a), 1 / (4 * math.sqrt(math.pi) * x) / x / x)
+    return np.where(x < 0, (erfcx(x) - 2 * x * ierfcx(x)) / 4, above)
+
+
 def asinh(x: Array) -> Array:
     a = np.minimum(abs(x), 1e10)
     near = log1p(a + a * a / (1 + np.sqrt(1 + a * a)))
@@ -175,7 +187,7 @@ def hypot(a: Array, b: Array) -> Array:
 
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
-    *(pow, erf, erfc, erfcx, asinh, atanh, hypot),
+    *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, hypot),
 )
 
 # By the names of the table of primitives
@@ -194,3 +206,4 @@ def _times(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array
 
 FUNCTIONS |= {f"mul_{name}": _times(FUNCTIONS[name]) for name in ("exp", "sigmoid", "logistic_density", "sech", "erfc")}
 FUNCTIONS["damp"] = lambda v, r: np.where(v == 0, v, v * r)
+FUNCTIONS["unit"] = lambda a, h: np.where(h == 0, h, a / h)

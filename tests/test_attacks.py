@@ -39,6 +39,12 @@ VALUES = [
     ("asech(x)", "float32", 1e-40, 92.796555),
     ("sqrt(x**2 + x**2 + x**2)", "float32", 1e30, 1.7320508e30),
     ("sqrt(2 + 3*x**2)", "float32", 1e30, 1.7320508e30),
+    ("1/(1 + 10**(-x))", "float32", -30.0, 1e-30),
+    ("log(1 + 2**x)/log(2)", "float32", 1000.0, 1000.0),
+    ("log((1 + exp(x))/(1 + exp(x - 1)))", "float64", 800.0, 1.0),
+    ("(1 - exp(-2*x))/(1 - exp(-200*x))", "float32", 30.0, 1.0),
+    ("(1 - exp(-2*x))/(1 - exp(-200*x))", "float64", -5.0, 0.0),
+    ("x/(x + 1e40)", "float64", 1e40, 0.5),
 ]
 
 
@@ -70,6 +76,10 @@ GRADIENTS = [
     ("x/(exp(x) - 1)", 1000.0, 0.0),
     ("x/sqrt(1 + x**2)", 0.0, 1.0),
     ("log(cosh(x))", 1e-5, 1e-5),
+    ("x/sqrt(x**2 + 2)", 1e6, 2e-18),
+    ("x/sqrt(x**2 + pi)", 1e6, 3.14159265e-18),
+    ("x/(1 + 2**(-x))", -2000.0, 0.0),
+    ("sinh(x)/sqrt(sinh(x)**2 + exp(-4))", 15.75, 1.5236018e-15),
 ]
 
 
@@ -81,6 +91,36 @@ def test_gradient(formula: str, x: float, expected: float, tmp_path: Path) -> No
         with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
             module.f(at).backward()
         assert at.grad.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_kink_that_is_none_is_none_beside_a_hyper_parameter_too(tmp_path: Path) -> None:
+    """log(1 + mu) is not real for every mu, and tells nothing where it is not."""
+    text = "@op\ndef f(x, mu: float = 255.0):\n    return sign(x)*log(1 + mu*Abs(x))/log(1 + mu)\n"
+    module, _ = build(text, tmp_path)
+    at = torch.tensor([0.0, -0.0, 1e-30], dtype=torch.float64, requires_grad=True)
+    module.f(at).sum().backward()
+    assert at.grad.tolist() == pytest.approx([255 / math.log(256)] * 3, rel=1e-14)
+
+
+@pytest.mark.parametrize("base", ["2", "Rational(1, 2)", "8"])
+def test_powers_of_two_are_exact_where_they_are_whole(base: str, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {base}**x\n", tmp_path)
+    exponents = torch.arange(-30.0, 30.0)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert torch.equal(module.f(exponents), {"2": 2.0, "8": 8.0}.get(base, 0.5) ** exponents)
+
+
+def test_a_formula_with_a_derivative_that_is_nothing_but_0(tmp_path: Path) -> None:
+    """Rounding leaves something of it in every precision, which is not to be taken for a number that cannot be had."""
+    text = "@op\ndef f(x, y):\n    return acosh(1 + 2*(x - y)**2/((1 - x**2)*(1 - y**2)))\n"
+    module, _ = build(text, tmp_path)
+    x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.5, -0.25))
+    value = module.f(x, y)
+    value.backward()
+    assert value.item() == pytest.approx(math.acosh(1 + 1.125 / 0.703125), rel=1e-14)
+    assert x.grad.item() == pytest.approx(8 / 3, rel=1e-13)
+    assert y.grad.item() == pytest.approx(-32 / 15, rel=1e-13)
 
 
 SECOND = [
