@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import random
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -21,15 +20,11 @@ import pytest
 import torch
 from building import build_formula, new_package
 from exceptions import ALL_WITHIN, BAR, Bound, Bounds, Worst, exceptions, judge
-from mpmath import mpf
+from many import worst_of_many
 from torch import Tensor
 
-from gradgen import mpfr
-from gradgen.differentiate import gradient
-from gradgen.graph import Graph, topological
 from gradgen.load import load
-from gradgen.share import share
-from gradgen.ulp import LARGEST, mixed_error
+from gradgen.ulp import LARGEST
 from gradgen.verify.measure import jet
 from gradgen.verify.quantity import KINDS, Exact, Quantity, error
 from gradgen.verify.reference import Reference
@@ -252,56 +247,12 @@ def worst_pointwise(name: str, dtype: str, paths: Sequence[str], count: int, fol
     return found
 
 
-# float64 of one input at many numbers of ordinary size, against MPFR
-
-_MANY_BITS = 4000  # of what is exact: more than any of the formulas loses there
-
-
-def worst_of_many(name: str, count: int, folder: Path) -> dict[str, Worst]:
-    """The worst errors of value and gradient, where these are normal numbers."""
-    formula = FORMULAS[name][1]
-    graph = Graph(p.name for p in formula.scalars)
-    value = share(formula, graph)(formula.outputs[0])
-    (x,) = (p.name for p in formula.tensors)
-    roots = [value, *gradient(value, [graph.input(x)])]
-    order = topological(roots)
-    exact = mpfr.Program(order, roots)
-    is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
-    inputs = [*numbers_of_ordinary_size(name, count if is_quick else count // 8)]
-    found = dict.fromkeys(KINDS, (0.0, ""))
-    computed = {quantity.kind: result for quantity, result in float64_results(name, inputs, folder).items()}
-    with mpmath.workprec(_MANY_BITS if is_quick else 400):
-        step = mpf(2) ** -60
-        for k, number in enumerate(inputs):
-            at, moved = ({x: mpf(number) * (1 + shift), **lifted(hyper(name))} for shift in (0, step))
-            for kind, right, beside in zip(KINDS, exact(at), exact(moved), strict=False):
-                result = computed[kind][k].item()
-                off = mixed_error(result, right, abs(beside - right) / step, "float64")
-                if mpmath.isfinite(right) and sys.float_info.min <= abs(right) <= LARGEST["float64"]:
-                    place = f"{kind} at {number!r}: {result!r}, exactly {mpmath.nstr(right, 20)}"
-                    found[kind] = max(found[kind], (off, place))
-    return found
-
-
-def float64_results(name: str, inputs: Sequence[float], folder: Path) -> dict[Quantity, Tensor]:
-    return derivatives(name, [torch.tensor(inputs, dtype=torch.float64)], "cpu", folder)
-
-
-def lifted(values: Mapping[str, float]) -> dict[str, mpf | bool]:
-    return {name: value if isinstance(value, bool) else mpf(value) for name, value in values.items()}
-
-
-def numbers_of_ordinary_size(name: str, count: int) -> Iterator[float]:
-    """Numbers where a formula is meant to be used, from 2**-8 to 2**5 in size."""
-    randoms = random.Random(name)
-    ((low, high),) = domain(name)
-    while count:
-        x = randoms.choice([-1, 1]) * 2.0 ** randoms.uniform(-8, 5)
-        if math.isfinite(high - low) and randoms.random() < 0.5:
-            x = randoms.uniform(low, high)
-        if low < x < high:
-            count -= 1
-            yield x
+def at_many(name: str, count: int, folder: Path) -> dict[str, Worst]:
+    """The worst errors of value and gradient of a float64 operation of one input, at many numbers."""
+    (interval,) = domain(name)
+    return worst_of_many(
+        FORMULAS[name][1], hyper(name), interval, count, lambda x: derivatives(name, [x], "cpu", folder)
+    )
 
 
 def worse(one: dict[str, Worst], other: dict[str, Worst]) -> dict[str, Worst]:
@@ -336,7 +287,7 @@ def test_float32(name: str, folder: Path) -> None:
 def test_float64(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float64", ["torch"], 8, folder)
     if name in UNARY:
-        found = worse(found, worst_of_many(name, 100, folder))
+        found = worse(found, at_many(name, 100, folder))
     judge(found, bounds(name, "float64"), needed=False)
 
 
@@ -359,5 +310,5 @@ def test_float32_densely(name: str, folder: Path) -> None:
 def test_float64_densely(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float64", PATHS, 25, folder)
     if name in UNARY:
-        found = worse(found, worst_of_many(name, 400, folder))
+        found = worse(found, at_many(name, 400, folder))
     judge(found, bounds(name, "float64"), needed=True)
