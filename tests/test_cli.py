@@ -420,6 +420,14 @@ class TestWithTheGenerator:
         assert summary == "4 built, 1 failed"
         assert self.run("build", "--jobs", "2", "--debug").stderr.count("Traceback") >= 1
 
+    def test_a_build_tells_of_what_is_not_sound(self) -> None:
+        Path("formulas/first.py").write_text("from sympy import symbols\nx, y = symbols('x y')\nf = 1/x - 1/(x + y)\n")
+        done = self.run("build", "formulas/first.py")
+        assert done.returncode == 0
+        assert "\n  f: out may be no number in float64; `gradgen explain` tells more\n" in done.stdout
+        Path("formulas/first.py").write_text("from sympy import symbols\nx, y = symbols('x y')\nf = x*y\n")
+        assert "may be" not in self.run("build", "formulas/first.py").stdout
+
     @pytest.mark.slow
     def test_gallery_is_the_same_whatever_the_hash_seed_and_the_number_of_processes(self) -> None:
         for seed in ("1", "2"):
