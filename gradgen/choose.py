@@ -353,17 +353,17 @@ class Choice:
         """Near a removable singularity take the series of a result, where that is better."""
         for expansion in self._expansions(node):
             quality, variable, place = self._quality[node], expansion.variable, expansion.place
-            has_pole = self._has_pole(self._forms[node] if variable is place else expansion.root, variable)
+            has_pole = self._has_pole_at(node, expansion)
             if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
                 continue
-            if not has_pole and not self._reaches(self._forms[node], place, column):
+            if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
                 continue  # what is wrong is not near 0
             leading = series.coefficients(expansion.varying, variable)
             best = self._best_near(node, column, expansion, leading) if leading is not None else None
             if best is None:
                 continue
             form, measured, by = best
-            is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, place))
+            is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, inputs_of([place])))
             if is_gone or _rank(measured) < _rank(quality):
                 self._forms[node], self._quality[node] = form, measured
                 how = f"near {Printer({}).expression(place)} = 0 by {by}"
@@ -503,21 +503,28 @@ class Choice:
             self._forms[node] = new
             self._note(node, self.notes[node], "with limits at infinity", "the other is NaN there")
 
-    def _has_pole(self, node: Node, variable: Node) -> bool:
-        """Whether a node is no number where the variable is zero."""
-        zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(inputs_of([variable]), 0.0)
+    def _has_pole_at(self, node: Node, expansion: _Expansion) -> bool:
+        """Whether the form of a result is no number where the variable of an expansion is zero."""
+        variable, place = expansion.variable, expansion.place
+        if place.op == "mul":  # of a product that is where an input is
+            return self._has_pole(self._forms[node], set(inputs_of([place])).intersection(self._tensors))
+        return self._has_pole(self._forms[node] if variable is place else expansion.root, inputs_of([variable]))
+
+    def _has_pole(self, node: Node, names: Iterable[str]) -> bool:
+        """Whether a node is no number where some inputs are zero."""
+        zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(names, 0.0)
         order = topological([node])
         value = Program(order, FORMATS["float64"]).at({**zero, **self._hyper})[-1]
         return not math.isfinite(value)
 
-    def _reaches(self, form: Node, variable: Node, column: int) -> list[float]:
+    def _reaches(self, form: Node, variable: Node, column: int, beyond: float = BAR) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
 
-        Nothing if what is wrong is not near zero.
+        Nothing if what is wrong, by more than this error, is not near zero.
         """
         (printed,) = _finished([form])
-        needed = [self._single.reach(printed, column, variable, BAR, wide=wide) for wide in (False, True)]
-        needed.append(self._double.reach(printed, column, variable, BAR, wide=False))
+        needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
+        needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 
