@@ -58,8 +58,9 @@ FN real corrected(real value, real error) {
 }
 """
 TORCH["corrected"] = '''\
-def corrected(value: Tensor, error: Tensor) -> Tensor:
+def corrected(value: Tensor, error: Tensor | float) -> Tensor:
     """A value and what it lacks, where that is a number; in exact arithmetic 0, so that autograd need not look."""
+    error = error if isinstance(error, Tensor) else value.new_full((), error)
     return torch.where(error.isfinite() & (error != 0), value + error.detach(), value)  # -0 lacks nothing
 '''
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import click.testing
 import pytest
@@ -42,9 +42,10 @@ def stand_in() -> ModuleType:
             raise KeyboardInterrupt
         return f'"""Made of {text.strip()}."""\n'
 
-    def section(spec: Path, templates: Path, k: int) -> None:
+    def section(spec: Path, templates: Path, k: int) -> SimpleNamespace:
         if "changing" in spec.read_text():
             spec.write_text("changed\n")
+        return SimpleNamespace(doubts=())
 
     result = ModuleType("gradgen.generate")
     result.count = lambda spec: 1  # type: ignore[attr-defined]
