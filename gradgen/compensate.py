@@ -71,7 +71,7 @@ def _arguments(root: Node) -> frozenset[Node]:
     """The arithmetic in the arguments of functions."""
     order = topological([root])
     calls = [node for node in order if node.args and not _is_arithmetic(node)]
-    return frozenset(below for below in topological([arg for call in calls for arg in call.args]))
+    return frozenset(topological([arg for call in calls for arg in call.args]))
 
 
 class _Errors:

@@ -66,9 +66,7 @@ class Format:
         """The nearest numbers of the type, as doubles."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.is_short:
-                away = x * (
-                    2.0 ** (MANTISSA["float64"] - self.digits) + 1
-                )  # Veltkamp's way: it is so large that adding it rounds
+                away = x * (2.0 ** (MANTISSA["float64"] - self.digits) + 1)  # so large that adding it rounds (Veltkamp)
                 return np.where(abs(x) < _SPLIT, away - (away - x), x)
             return x if self.dtype is np.float64 else self.dtype(x).astype(np.float64)
 

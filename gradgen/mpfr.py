@@ -20,7 +20,7 @@ from mpmath.libmp import from_man_exp
 
 from gradgen import evaluate
 from gradgen.graph import HALF, Node
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES
 
 Number = Any  # gmpy2.mpfr; a condition is a bool
 _Step = Callable[[list[Number], Mapping[str, Number]], Number]
@@ -65,8 +65,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "not": operator.not_,
     "damp": lambda v, r: v if v == 0 else v * r,
     "unit": lambda a, h: h if h == 0 else a / h,
-    "compensated": lambda x: x,
-    "sharpened": lambda x: x,
+    **dict.fromkeys(MARKS, lambda x: x),
     "corrected": lambda value, error: value,
     **dict.fromkeys(("sum_error", "product_error", "quotient_error", "rest"), _nothing),
     "sigmoid": _sigmoid,
