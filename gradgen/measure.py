@@ -19,6 +19,8 @@ from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 
+Place = tuple[tuple[str, float | bool], ...]
+
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
 _AGREE = 80  # bits in which they do
@@ -78,12 +80,33 @@ class Worst:
     """
 
     error: float
-    at: tuple[tuple[str, float | bool], ...] = ()
+    at: Place = ()
     often: float = 0.0
     ordinary: float = 0.0
     sides: tuple[float, float] = (0.0, 0.0)
     at_defaults: float = 0.0
     normal: float = 0.0
+
+    @staticmethod
+    def of(errors: Array, at: Callable[[int], Place], often: float, **where: Array) -> Worst:
+        """The worst of the errors at some points.
+
+        Args:
+            errors: the errors.
+            at: tells where the point is that has an index.
+            often: at which share of the points the error is large.
+            where: at which of them neither inputs nor result are extreme (`ordinary`), the first input is not
+                negative (`above`), hyper-parameters have their defaults (`at_defaults`), the result is no subnormal
+                number (`normal`).
+        """
+        if not len(errors):
+            return Worst(0.0)
+        place = int(errors.argmax())
+        ordinary, below, above, at_defaults, normal = (
+            float(errors[which].max(initial=0.0))
+            for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
+        )
+        return Worst(float(errors[place]), at(place), often, ordinary, (below, above), at_defaults, normal)
 
     def including(self, other: Worst) -> Worst:
         """With errors that were seen elsewhere."""
@@ -156,7 +179,8 @@ class _Facts:
         smallest = 2.0 ** SMALLEST_EXPONENT[self._dtype]
         normal = [[abs(sample.exact[column]) >= smallest for sample in samples] for column in range(len(self.right))]
         self.normal = np.concatenate([self.normal, np.array(normal, bool).reshape(len(self.right), -1)], axis=1)
-        self.above = np.concatenate([self.above, [point[self._tensors[0]] >= 0 for point in at]])
+        above = [point[self._tensors[0]] >= 0 for point in at]
+        self.above = np.concatenate([self.above, np.array(above, bool)])
         self.default = np.concatenate([self.default, np.array([self.is_default(point) for point in at], bool)])
 
     def is_default(self, point: Point) -> bool:
@@ -352,22 +376,14 @@ class Reference:
         return [self._points[place] for _, place in tops.values()]
 
     def _worst(self, errors: Array, column: int, often: float) -> Worst:
-        if not len(errors):
-            return Worst(0.0)
-        place = int(errors.argmax())
-        ordinary = errors[self._facts.ordinary[column]].max(initial=0.0)
-        sides = [errors[self._facts.above == side].max(initial=0.0) for side in (False, True)]
-        at = tuple(self._points[place].items())
-        at_defaults = errors[self._facts.default].max(initial=0.0)
-        normal = errors[self._facts.normal[column]].max(initial=0.0)
-        return Worst(
-            float(errors[place]),
-            at,
+        return Worst.of(
+            errors,
+            lambda place: tuple(self._points[place].items()),
             often,
-            float(ordinary),
-            (float(sides[0]), float(sides[1])),
-            float(at_defaults),
-            float(normal),
+            ordinary=self._facts.ordinary[column],
+            above=self._facts.above,
+            at_defaults=self._facts.default,
+            normal=self._facts.normal[column],
         )
 
     def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:
@@ -393,6 +409,7 @@ class Reference:
         quick = is_quick(order)
         narrow, wide = (Program(order, FORMATS[dtype], quick) for dtype in ("float32", "wide"))
         count, peaks = _CLOSE_NEIGHBOURS, self._peaks(sampled)
+        least_normal = math.ldexp(1.0, SMALLEST_EXPONENT[self.dtype])
         if quick:
             count = _MANY_NEIGHBOURS
             peaks += [] if self._is_dense(order) else self._peaks_of_binades(sampled)
@@ -415,10 +432,11 @@ class Reference:
                     errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][near])
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
-                    found[k] = found[k].including(self._at(float(errors[worst]), at))
+                    normal = errors[abs(right[near]) >= least_normal].max(initial=0.0)
+                    found[k] = found[k].including(replace(self._at(float(errors[worst]), at), normal=float(normal)))
         return found
 
-    def _at(self, error: float, at: tuple[tuple[str, float | bool], ...]) -> Worst:
+    def _at(self, error: float, at: Place) -> Worst:
         """An error at a point."""
         return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0, normal=error)
 
@@ -450,7 +468,8 @@ class Reference:
         values, exact = computed(narrow, x), computed(wide, x)
         places = [order.index(root) for root in roots]
         rights = [Right.of_doubles(exact[place], 0.0, dtype) for place in places]
-        rounded, smallest = FORMATS[dtype].nearest, math.ldexp(1.0, SMALLEST_EXPONENT[dtype] + MANTISSA[self.dtype])
+        rounded, least_normal = FORMATS[dtype].nearest, math.ldexp(1.0, SMALLEST_EXPONENT[dtype])
+        smallest = math.ldexp(least_normal, MANTISSA[self.dtype])
         most = [  # by the result alone, of which the scale can only make less
             np.where(np.isfinite(exact[place]), right.errors(rounded(values[place])), 0.0)
             for place, right in zip(places, rights, strict=True)
@@ -467,16 +486,21 @@ class Reference:
                     shift = abs(moved[places[k]] - right) / _SMALL_STEP
                 use = np.isfinite(right) & np.isfinite(shift)
                 errors = Right.of_doubles(right[use], shift[use], dtype).errors(value[use])
-                if len(errors):
-                    worst = int(errors.argmax())
-                    x_there, size = x[at[use]], abs(right[use])
-                    ordinary = errors[(size > smallest) & (size < 1 / smallest)].max(initial=0.0)
-                    below, above = (float(errors[(x_there >= 0) == side].max(initial=0.0)) for side in (False, True))
-                    there = ((name, float(x_there[worst])), *hyper.items())
-                    seen = replace(
-                        self._at(float(errors[worst]), there), ordinary=float(ordinary), sides=(below, above)
-                    )
-                    found[k] = found[k].including(seen)
+                x_there, size = x[at[use]], abs(right[use])
+
+                def there(place: int, xs: Array = x_there) -> Place:
+                    return ((name, float(xs[place])), *hyper.items())
+
+                seen = Worst.of(
+                    errors,
+                    there,
+                    0.0,
+                    ordinary=(size > smallest) & (size < 1 / smallest),
+                    above=x_there >= 0,
+                    at_defaults=np.full(len(errors), self._facts.is_default(hyper)),
+                    normal=size >= least_normal,
+                )
+                found[k] = found[k].including(seen)
         return found
 
     def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
