@@ -190,10 +190,30 @@ def build(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
 
     Args and raises as `regenerate`; also raises GradgenError when a file cannot be written.
     """
+    shared: list[Generated] = []  # waits for the first module that needs it: where all specs fail nothing is written
     for result in regenerate(survey, jobs):
-        if isinstance(result, Generated) and result.changed:
-            write(result.target.path, result.text)
+        if isinstance(result, Generated) and result.target.spec is None:
+            shared.append(result)
+            continue
+        if isinstance(result, Generated):
+            yield from _written(shared)
+            shared.clear()
+            _write(result)
         yield result
+    if survey.fresh or not any(target.spec for target in survey.stale):
+        yield from _written(shared)
+
+
+def _written(results: Iterable[Generated]) -> Iterator[Generated]:
+    """The results, each once it is written."""
+    for result in results:
+        _write(result)
+        yield result
+
+
+def _write(result: Generated) -> None:
+    if result.changed:
+        write(result.target.path, result.text)
 
 
 def write(path: Path, text: str) -> None:

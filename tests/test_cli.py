@@ -344,13 +344,19 @@ class TestErrors:
         assert "Error: formulas/relu.py: it changed while it was built\n  Build again." in result.stderr
         assert sorted(generated()) == ["__init__.py", "_runtime.py", "swish.py"]
 
+    def test_where_all_specs_fail_nothing_is_written(self, command: Command) -> None:
+        Path("formulas/relu.py").write_text("bug\n")
+        result = command("build", "formulas/relu.py")
+        assert (result.exit_code, result.stdout) == (70, "1 failed\n")
+        assert not Path("generated").exists()
+
     def test_an_interrupt_ends_without_a_traceback(self, command: Command) -> None:
         Path("formulas/relu.py").write_text("interrupt\n")
         result = command("build")
         assert result.exit_code == 130
         assert "Interrupted" in result.stderr
         assert "Traceback" not in result.stderr
-        assert sorted(generated()) == ["__init__.py", "_runtime.py"]
+        assert not Path("generated").exists()
 
     def test_an_unknown_option_is_a_mistake(self, command: Command) -> None:
         assert command("build", "--fore").exit_code == 2
