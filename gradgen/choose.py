@@ -126,6 +126,13 @@ class _Expansion:
     variable: Node
     place: Node
 
+    def without_pole(self, order: int) -> _Expansion:
+        """The same with a pole of the second factor in the first one."""
+        if not order:
+            return self
+        power = self.variable**order
+        return replace(self, fixed=self.fixed / power, varying=self.varying * power)
+
     def polynomials(self, leading: Sequence[mpf]) -> Callable[[float], list[Node]]:
         """From how far |variable| goes, to the polynomial that its power series is up to there, if there is one."""
 
@@ -358,8 +365,11 @@ class Choice:
                 continue
             if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
                 continue  # what is wrong is not near 0
-            leading = series.coefficients(expansion.varying, variable)
-            best = self._best_near(node, column, expansion, leading) if leading is not None else None
+            found = series.coefficients(expansion.varying, variable)
+            if found is None or (found[0] and max(quality.wide.normal, quality.double.normal) <= _SINGULAR):
+                continue
+            pole, leading = found
+            best = self._best_near(node, column, expansion.without_pole(pole), leading)
             if best is None:
                 continue
             form, measured, by = best

@@ -166,6 +166,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
     Rule("log(u**a)", "a*log(abs(u))", "the power overflows long before its logarithm", _is_even),
     Rule("log(u**a)", "a*log(u)", "the power overflows long before its logarithm", _is_odd),
+    Rule("sqrt(1/u)", "1/sqrt(u)", "the reciprocal overflows before its root does"),
     Rule("log(sqrt(u))", "log(u)/2", "the root rounds what is near 1"),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
@@ -293,6 +294,16 @@ RULES: tuple[Rule, ...] = (
                 "log1p(u) - log1p(v)",
                 "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
             ),
+            ("log1p(u) - log(v)", "where(lt(abs(1 + u - v), v), log1p((1 + u - v)/v), log1p(u) - log(v))"),
+            (
+                "(1 + u)*log1p(u) - u*log(u)",
+                "log1p(u) + u*where(gt(u, 1), log1p(1/u), log1p(u) - log(u))",
+            ),
+            (
+                "(1 + 1/u)*log1p(1/u) + log(u)/u",
+                "where(gt(u, 0), log1p(1/u) + log1p(u)/u, (1 + 1/u)*log1p(1/u) + log(u)/u)",
+            ),
+            ("log1p(1/u) + log(u)", "where(gt(u, 0), log1p(u), log1p(1/u) + log(u))"),
             (
                 "sigmoid(u) - sigmoid(v)",
                 "where(gt(u, v), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "

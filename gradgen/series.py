@@ -164,8 +164,11 @@ def differences(root: Node, tensors: Sequence[str]) -> list[Node]:
     return found
 
 
-def coefficients(root: Node, variable: Node) -> list[mpf] | None:
-    """The power series of a node in another one at zero, as far as it is known; None where there is none."""
+def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
+    """The order of a node's pole in another one at zero, and the power series of what it is the pole of.
+
+    That is the series of root * variable**order, as far as it is known; None where there is none.
+    """
     order = topological([root], stop={variable})
     if len(order) > _MOST_NODES:
         return None
@@ -178,7 +181,8 @@ def coefficients(root: Node, variable: Node) -> list[mpf] | None:
         except _NoSeriesError:
             return None
         series = known[root]
-        return [series[k] for k in range(series.end)] if series.low >= 0 else None
+        pole = max(0, -series.low) if series.c else 0
+        return pole, [series[k] for k in range(-pole, series.end)]
 
 
 def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:

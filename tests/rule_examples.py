@@ -99,6 +99,7 @@ EXAMPLES = {
     "log(exp(w) + (exp(u) + exp(v)))": Example("log(exp(x) + exp(y) + exp(z))", x=800.0, y=790.0, z=780.0),
     "log(u**a) = a*log(abs(u))": Example("log(x**2)", x=-1e200),
     "log(u**a) = a*log(u)": Example("log(x**3)", x=1e150),
+    "sqrt(1/u)": Example("sqrt(1/x)*erf(sqrt(x))", x=1e-310),
     "log(sqrt(u))": Example("log(sqrt(1 + x))", x=1e-10),
     "log(1 + u)": Example("log(1 + x)", x=1e-10),
     "log1p(expm1(u))": Example("log1p(exp(x) - 1)", x=800.0),
@@ -189,6 +190,10 @@ EXAMPLES = {
         "log(x + k) - log(x)", x=1e15, k=1.5
     ),
     "log1p(u) - log1p(v)": Example("log(1 + x + k) - log(1 + x)", x=1e15, k=1.5),
+    "log1p(u) - log(v)": Example("log(1 + x) - log(x)", x=1e15),
+    "(1 + u)*log1p(u) - u*log(u)": Example("(1 + x)*log(1 + x) - x*log(x)", x=1e15),
+    "(1 + 1/u)*log1p(1/u) + log(u)/u": Example("(1 + 1/x)*log(1 + 1/x) + log(x)/x", x=1e-10),
+    "log1p(1/u) + log(u)": Example("log(1 + 1/x) + log(x)", x=1e-10),
     "sigmoid(u) - sigmoid(v)": Example("1/(1 + exp(-x)) - 1/(1 + exp(-y))", x=1e-20, y=-1e-21),
     "tanh(u) - tanh(v)": Example("tanh(x) - tanh(y)", x=25.0, y=23.0),
     "erf(u) - erf(v)": Example("erf(x) - erf(y)", x=6.0, y=5.9),

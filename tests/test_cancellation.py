@@ -31,6 +31,7 @@ FORMULAS = {
         ],
         KINDS,
     ),
+    "(log(1 + x) - x/(1 + x))/x**3": KINDS[:1],  # a pole is left; the derivative is off by 15 in float64
     "atan(x) - atan(y)": KINDS[:2],
     "sqrt(k*x**2 + y**2)": KINDS[:2],
     "sqrt(k*x**2 + b*y**2)": KINDS[:2],
