@@ -15,7 +15,7 @@ from sympy import Expr
 from gradgen import algebraic, hyperbolic, infinite, interpolate, points, rational, relative, series, squares
 from gradgen.compensate import compensated, has_marks, marked, unmarked
 from gradgen.differentiate import gradient
-from gradgen.graph import CONDITIONS, Node, coefficient, inputs_of, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
 from gradgen.limits import limits
 from gradgen.measure import LEAST_REACH, Reference, Worst
 from gradgen.model import FORMATS, Program
@@ -50,7 +50,7 @@ _STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how oft
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
 # Inputs that stand for something else; no user can give these names
-_DIFFERENCE, _PRODUCT = "a difference", "a product"
+_DIFFERENCE, _PRODUCT, _ROOT = "a difference", "a product", "a root"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
 _LONG = 64  # nodes from which on a form
@@ -427,7 +427,8 @@ class Choice:
         for form in dict.fromkeys((node, factored(node))):
             for fixed, varying, variable in _functions_of_one(form, self._tensors):
                 yield _Expansion(form, fixed, varying, variable, variable)
-        for name, stands_for in ((_PRODUCT, self._in_products), (_DIFFERENCE, self._shifted)):
+        others = ((_PRODUCT, self._in_products), (_ROOT, self._in_roots), (_DIFFERENCE, self._shifted))
+        for name, stands_for in others:
             for form, place in stands_for(node):
                 for fixed, varying, variable in _functions_of_one(form, [name]):
                     if variable.value == name:
@@ -445,6 +446,14 @@ class Choice:
                 if x not in topological([rest]):
                     (form,) = substitute(substitute([node], {product: moved}), {x: moved / rest})
                     yield factored(form), product
+
+    def _in_roots(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """The node as a function of the square root of each input: of v = sqrt(x), with v**2 in place of x."""
+        moved = node.graph.input(_ROOT)
+        for root in topological([node]):
+            if root.op == "pow" and root.args[1].is_number(HALF) and root.args[0].value in self._tensors:
+                (form,) = substitute([node], {root: moved, root.args[0]: moved**2})
+                yield factored(_with_roots_of_squares(form, moved)), root
 
     def _patched(
         self, column: int, variable: Node, form: Node, reach: float, near: Node
@@ -598,6 +607,21 @@ def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, 
         fixed, varying = series.varying(root, [name])
         for variable in itertools.islice(series.variables(varying, [name]), _MOST_VARIABLES):
             yield fixed, varying, variable
+
+
+def _with_roots_of_squares(node: Node, v: Node) -> Node:
+    """The node with v*sqrt(u) for sqrt(v**2*u), where v is not negative."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        is_root = changed.op == "pow" and changed.args[1].is_number(HALF)
+        number, found = factors(changed.args[0]) if is_root else (1, [])
+        power = sum(exponent for base, exponent in found if base is v)
+        if power and power % 2 == 0:
+            others = [base**exponent for base, exponent in found if base is not v]
+            changed = v ** (power // 2) * reduce(node.graph.mul, others, node.graph.const(number)) ** HALF
+        new[below] = changed
+    return new[node]
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:

@@ -131,9 +131,7 @@ def test_series(text: str) -> None:
             assert abs(computed - mpf(c.numerator) / c.denominator) < mpf(10) ** -60
 
 
-@pytest.mark.parametrize(
-    "text", ["abs(x)", "exp(-1/x**2)", "sqrt(x)", "log(x)", "sign(x)", "where(gt(x, 0), x, 2)"]
-)
+@pytest.mark.parametrize("text", ["abs(x)", "exp(-1/x**2)", "sqrt(x)", "log(x)", "sign(x)", "where(gt(x, 0), x, 2)"])
 def test_what_has_no_power_series_at_zero(text: str) -> None:
     node = parsed(text)
     assert series.coefficients(node, node.graph.input("x")) is None
