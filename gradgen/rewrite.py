@@ -105,21 +105,44 @@ def folded(node: Node) -> Node | None:
 def _collected(node: Node) -> Node | None:
     """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits.
 
-    Alike are products of the same factors, in whatever order they were multiplied.
+    Alike are products of the same factors, in whatever order they were multiplied. Products with sums in them are
+    written out where terms cancel then: k*x - k*(x - 1) is k.
     """
     found = terms(node, most=_LONGEST) if node.op == "add" else []
     if len(found) > _LONGEST:
         return None
-    alike: dict[frozenset[tuple[Node, int]] | None, list[Term]] = {}
+    left = _alike(found)
+    spread = [part for term in found for part in _spread(term)]
+    if len(found) < len(spread) <= _LONGEST and len(fewer := _alike(spread)) < len(left):
+        left = fewer
+    if len(left) == len(found):
+        return None
+    return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
+
+
+def _alike(found: Iterable[Term]) -> list[Term]:
+    """The terms with like ones put together; none that are 0."""
+    alike: dict[frozenset[Factor] | None, list[Term]] = {}
     for number, item in found:
         alike.setdefault(None if item is None else frozenset(_powers(factors(item)[1]).items()), []).append(
             (number, item)
         )
-    if len(alike) == len(found):
-        return None
     left = [(sum(number for number, _ in like), like[0][1]) for like in alike.values()]
-    left = [term for term in left if term[0] != 0]
-    return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
+    return [term for term in left if term[0] != 0]
+
+
+def _spread(term: Term) -> list[Term]:
+    """The terms that a product with a sum in it is; a term that is none as it is."""
+    number, item = term
+    more, found = factors(item) if item is not None and item.op == "mul" else (sympy.S.One, [])
+    total = next((factor for factor in found if factor[0].op == "add" and factor[1] == 1), None)
+    if total is None or len(found) > _LONGEST:
+        return [term]
+    others = [factor for factor in found if factor is not total]
+    return [
+        (n * number * more, _product(sympy.S.One, [*others, *([(part, 1)] if part else [])]))
+        for n, part in terms(total[0], most=_LONGEST)
+    ]
 
 
 def _gathered(node: Node) -> Node | None:
@@ -204,14 +227,10 @@ def _with_each(node: Node, op: str, change: Callable[[Node], Node | None]) -> No
 
 
 def _over_the_terms(node: Node) -> Node | None:
-    number, found = factors(node)
-    total = next((factor for factor in found if factor[0].op == "add" and factor[1] == 1), None)
-    if total is None or len(found) > _LONGEST or all(base.op != "exp" for base, _ in found):
+    if all(base.op != "exp" for base, _ in factors(node)[1]):
         return None
-    others, items = [factor for factor in found if factor is not total], terms(total[0], most=_LONGEST)
-    if len(items) > _LONGEST:
-        return None
-    return _sum([(n * number, _product(sympy.S.One, [*others, *([(item, 1)] if item else [])])) for n, item in items])
+    found = _spread((sympy.S.One, node))
+    return _sum(found) if 1 < len(found) <= _LONGEST else None
 
 
 def _without_common_factors(node: Node) -> Node | None:
