@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from gradgen.rules import RULES, Rule
 Binding = dict[str, Node]
 Term = tuple[Expr, Node | None]  # a number times a node; None for the number alone
 Factor = tuple[Node, int]  # a node to a whole power
+Product = tuple[Expr, list[Factor]]  # a number times factors
 
 _NUMBERS = ("a", "b")
 _LONGEST = 32  # terms of a sum, or factors of a product, that are looked at together
@@ -111,38 +112,45 @@ def _collected(node: Node) -> Node | None:
     found = terms(node, most=_LONGEST) if node.op == "add" else []
     if len(found) > _LONGEST:
         return None
-    left = _alike(found)
-    spread = [part for term in found for part in _spread(term)]
+    left = [(number, found[k][1]) for number, k in _alike([_as_product(term) for term in found])]
+    spread = [product for term in found for product in _spread(term)]
     if len(found) < len(spread) <= _LONGEST and len(fewer := _alike(spread)) < len(left):
-        left = fewer
+        left = [_as_term((number, spread[k][1])) for number, k in fewer]
     if len(left) == len(found):
         return None
     return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
 
 
-def _alike(found: Iterable[Term]) -> list[Term]:
-    """The terms with like ones put together; none that are 0."""
-    alike: dict[frozenset[Factor] | None, list[Term]] = {}
-    for number, item in found:
-        alike.setdefault(None if item is None else frozenset(_powers(factors(item)[1]).items()), []).append(
-            (number, item)
-        )
-    left = [(sum(number for number, _ in like), like[0][1]) for like in alike.values()]
-    return [term for term in left if term[0] != 0]
+def _alike(products: Sequence[Product]) -> list[tuple[Expr, int]]:
+    """For each kind of product the sum of the numbers and the place of the first one; none where that sum is 0."""
+    alike: dict[frozenset[Factor], list[int]] = {}
+    for k, (_, found) in enumerate(products):
+        powers = {(base, exponent) for base, exponent in _powers(found).items() if exponent}
+        alike.setdefault(frozenset(powers), []).append(k)
+    sums = [(sum(products[k][0] for k in places), places[0]) for places in alike.values()]
+    return [(number, k) for number, k in sums if number != 0]
 
 
-def _spread(term: Term) -> list[Term]:
-    """The terms that a product with a sum in it is; a term that is none as it is."""
+def _as_product(term: Term) -> Product:
     number, item = term
-    more, found = factors(item) if item is not None and item.op == "mul" else (sympy.S.One, [])
+    more, found = factors(item) if item is not None else (sympy.S.One, [])
+    return number * more, found
+
+
+def _as_term(product: Product) -> Term:
+    number, found = product
+    return (number, _product(sympy.S.One, found)) if found else (number, None)
+
+
+def _spread(term: Term) -> list[Product]:
+    """The terms that a product with a sum in it is; a term that is none as it is."""
+    number, found = _as_product(term)
     total = next((factor for factor in found if factor[0].op == "add" and factor[1] == 1), None)
     if total is None or len(found) > _LONGEST:
-        return [term]
+        return [(number, found)]
     others = [factor for factor in found if factor is not total]
-    return [
-        (n * number * more, _product(sympy.S.One, [*others, *([(part, 1)] if part else [])]))
-        for n, part in terms(total[0], most=_LONGEST)
-    ]
+    inner = map(_as_product, terms(total[0], most=_LONGEST))
+    return [(number * more, [*others, *parts]) for more, parts in inner]
 
 
 def _gathered(node: Node) -> Node | None:
@@ -230,7 +238,7 @@ def _over_the_terms(node: Node) -> Node | None:
     if all(base.op != "exp" for base, _ in factors(node)[1]):
         return None
     found = _spread((sympy.S.One, node))
-    return _sum(found) if 1 < len(found) <= _LONGEST else None
+    return _sum(list(map(_as_term, found))) if 1 < len(found) <= _LONGEST else None
 
 
 def _without_common_factors(node: Node) -> Node | None:
@@ -271,7 +279,7 @@ class _View:
         return found if len(found) <= _LONGEST else []
 
     @cached_property
-    def factors(self) -> tuple[Expr, list[Factor]]:
+    def factors(self) -> Product:
         """The factors of a product; none of a product too long to look at."""
         number, found = factors(self.node)
         return number, found if len(found) <= _LONGEST else []
@@ -434,7 +442,7 @@ def _sum(found: list[Term]) -> Node:
 # Products: some factors of the node are the pattern's; the rest is multiplied again.
 
 
-def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> tuple[Expr, list[Factor]]:
+def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> Product:
     """The factors of a product as (number, [(node, whole power), ...]), flattened except for what `keep` holds."""
     number, rest = coefficient(node)
     found: list[Factor] = []

@@ -274,11 +274,24 @@ def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
 
 
 def test_common_factors_leave_a_sum_that_cancels() -> None:
-    node = parsed("sqrt(3)*exp(-x) - sqrt(3)*(1 + sqrt(3)*x)*exp(-x)")
+    node = parsed("(1 + x)**2*exp(-x) - x**2*exp(-x)")
     form = factored(node)
     assert form is not node
     agree(node, form)
-    assert repr(form) == "mul(-3, mul(exp(mul(-1, x)), x))"
+    assert repr(form) == "mul(exp(mul(-1, x)), add(pow(add(1, x), 2), mul(-1, pow(x, 2))))"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sqrt(3)*exp(-x) - sqrt(3)*(1 + sqrt(3)*x)*exp(-x)", "mul(-3, mul(exp(mul(-1, x)), x))"),
+        ("k*x - k*(x - 1)", "k"),
+        ("(x + k)/x - k/x", "1"),
+        ("(x + k)/x - k", "add(mul(add(x, k), pow(x, -1)), mul(-1, k))"),  # nothing cancels
+    ],
+)
+def test_products_are_written_out_where_terms_cancel_then(text: str, expected: str) -> None:
+    assert repr(parsed(text)) == expected
 
 
 @pytest.mark.parametrize(
