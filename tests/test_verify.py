@@ -137,6 +137,11 @@ class TestVerdict:
         for dtype in ("float16", "bfloat16", "float32", "float64"):
             assert f"square: {dtype}, cpu: kernel fell back: square on the torch path" in result.stdout
 
+    @pytest.mark.parametrize("text", ["1/x", "x + 1/x**2", "-1/sqrt(x)", "log(x)"])
+    def test_poles_are_sound(self, verify: Verify, text: str) -> None:
+        result = verify(f"@op\ndef pole(x: Tensor):\n    return {text}\n")
+        assert result.exit_code == 0, result.output
+
     def test_the_bar(self, verify: Verify) -> None:
         result = verify(SQUARE, "--bar", "0.2")
         assert result.exit_code == 1
@@ -339,6 +344,13 @@ class TestReference:
     def test_what_is_0_by_0_is_left_out(self, tmp_path: Path) -> None:
         assert self.value("@op\ndef f(x: Tensor):\n    return x/(exp(x) - 1)\n", tmp_path, 0.0) == {}
 
+    def test_at_a_pole_only_infinite_derivatives_are_believed(self, tmp_path: Path) -> None:
+        text = "@op\ndef f(x: Tensor):\n    return 1/x\n"
+        found = self.value(text, tmp_path, 0.0)
+        assert [exact.value for exact in found.values()] == [mpf("inf")] * len(found)
+        assert not found[Quantity(0, ())].is_of_either_sign
+        assert self.value(text, tmp_path, -0.0)[Quantity(0, ())].is_of_either_sign
+
     def test_derivatives_of_what_is_far_beyond_all_types_are_left_out(self, tmp_path: Path) -> None:
         found = self.value("@op\ndef f(x: Tensor):\n    return sinh(x)/x\n", tmp_path, 3.4e38)
         assert list(found) == [Quantity(0, ())]
@@ -375,6 +387,11 @@ def test_error(computed: float, exact: float, expected: float) -> None:
 def test_an_error_of_more_than_half_an_ulp_is_taken_against_the_scale() -> None:
     assert error(1 + 2**-22, Exact(mpf(1), lambda: mpf(8)), "float32") == 0.25
     assert error(1 + 2**-22, Exact(mpf(1), lambda: None), "float32") is None
+
+
+def test_where_an_input_is_minus_zero_an_infinity_may_have_either_sign() -> None:
+    either = Exact(mpf("inf"), is_of_either_sign=True)
+    assert [error(y, either, "float32") for y in (math.inf, -math.inf, 1.0, math.nan)] == [0, 0, math.inf, math.inf]
 
 
 def test_an_infinity_may_be_a_matter_of_rounding_an_input() -> None:

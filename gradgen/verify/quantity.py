@@ -45,10 +45,12 @@ class Exact:
         value: the result; infinite or NaN where the computed one should be.
         scale: gives what rounding an input alone makes of it, the largest |x * d value/dx|; None where that cannot be
             had. It takes long, and most results are so near that it does not matter.
+        is_of_either_sign: whether an infinite result may be of the other sign: 1/x is where x is -0.
     """
 
     value: mpf
     scale: Callable[[], mpf | None] = field(default=lambda: mpf(0))
+    is_of_either_sign: bool = False
 
 
 def error(computed: float, exact: Exact, dtype: str) -> float | None:
@@ -62,7 +64,8 @@ def error(computed: float, exact: Exact, dtype: str) -> float | None:
     if mpmath.isnan(value):
         return 0.0 if math.isnan(computed) else math.inf
     if mpmath.isinf(value):
-        return 0.0 if (computed > 0) == (value > 0) and abs(computed) >= LARGEST[dtype] else math.inf
+        fits = exact.is_of_either_sign or (computed > 0) == (value > 0)
+        return 0.0 if fits and abs(computed) >= LARGEST[dtype] else math.inf
     found = mixed_error(computed, value, mpf(0), dtype)
     if found <= _HALF or math.isnan(computed):
         return found

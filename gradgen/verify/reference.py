@@ -72,7 +72,10 @@ class Reference:
             value = self._at(point, quantity)
             if value is None:
                 continue
-            found[quantity] = Exact(value, partial(self._scale, point, quantity))
+            if mpmath.isfinite(value) and quantity.wrt and mpmath.isinf(found[Quantity(quantity.output, ())].value):
+                continue  # differentiated at a pole
+            has_negative_zero = any(x == 0 and math.copysign(1, x) < 0 for x in point.values())
+            found[quantity] = Exact(value, partial(self._scale, point, quantity), has_negative_zero)
         return found
 
     def limit(self, point: Point, quantity: Quantity) -> mpf | None:
