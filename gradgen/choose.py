@@ -187,6 +187,7 @@ class Choice:
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
         self._plain_forms: dict[Node, Node] = {}  # without series, compensation and limits at infinity
+        self._switched: set[Node] = set()  # those that have one form, or another one that equals it
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
@@ -253,6 +254,21 @@ class Choice:
                 form = node.graph.where(is_above, above[1], below[1])
                 how = f"{above[2]} above 0, {below[2]} below"
                 self._take_if_better(node, form, column, [], how, _is_better)
+                self._switched.add(form)
+        if len(self._tensors) == 1 and self._quality[node].error > _SINGULAR:
+            self._switch(node, column, looked_at)
+
+    def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
+        """Take one form near 0 and another one far from it, where that is better."""
+        x = node.graph.input(self._tensors[0])
+        printed = [_finished([form])[0] for _, form, _ in looked_at]
+        size, near, far = self._double.switch(printed, column, BAR)
+        if near != far:
+            is_near = node.graph.apply("lt", node.graph.apply("abs", x), sympy.Float(size))
+            form = node.graph.where(is_near, looked_at[near][1], looked_at[far][1])
+            how = f"where |{x}| < {size:g} {looked_at[near][2]}, beyond {looked_at[far][2]}"
+            self._take_if_better(node, form, column, [], how, _is_better)
+            self._switched.add(form)
 
     def _take_if_better(
         self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: _Comparison
@@ -308,7 +324,8 @@ class Choice:
             yield from relative.forms(start)
         yield from hyperbolic.forms(node)
         for form, how in self._derived(node):
-            if powers or _KINKS.isdisjoint(below.op for below in topological([form])):
+            is_smooth = self._plain_forms.get(self._origins[node][0]) in self._switched
+            if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
                 yield form, how
         for form, how in algebraic.forms(node):
             yield form, how

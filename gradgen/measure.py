@@ -46,6 +46,7 @@ _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
+_SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
 _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of it
 _ASKED = 4  # points at which a result seems lost where mpmath is asked whether it is
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
@@ -552,6 +553,24 @@ class Reference:
         sizes = abs(Program(topological([variable]), FORMATS["float64"])(bad)[-1])
         near = sizes[sizes < _MOST_REACH]
         return math.ldexp(1.0, math.frexp(max(LEAST_REACH / 2, float(near.max())))[1]) if len(near) else 0.0
+
+    def switch(self, roots: Sequence[Node], column: int, target: float) -> tuple[float, int, int]:
+        """Below which |x|, a power of two, which of some roots is to be used, and which one beyond.
+
+        So that fewest of the points are left where the error is beyond the target; for one input x.
+        """
+        (name,) = self._tensors
+        large = [errors > target for errors in self._every(roots, [column] * len(roots), False)]
+        sizes = np.array([abs(float(point[name])) for point in self._points])
+
+        def fewest(which: Array) -> tuple[int, int]:
+            return min((int((errors & which).sum()), k) for k, errors in enumerate(large))
+
+        tries = []
+        for size in _SWITCHES:
+            (near, i), (far, k) = fewest(sizes < size), fewest(sizes >= size)
+            tries.append((near + far, size, i, k))
+        return min(tries)[1:]
 
     def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
         """The errors at some of the points; the functions err to sides that vary."""
