@@ -90,7 +90,7 @@ _OVERFLOW = "the exponential overflows long before the result"
 
 RULES: tuple[Rule, ...] = (
     # Exponentials against one another
-    Rule("log(exp(u))", "u", _OVERFLOW),
+    Rule("log(v*exp(u))", "log(v) + u", _OVERFLOW),
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
     Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
@@ -359,6 +359,18 @@ RULES: tuple[Rule, ...] = (
         "one logarithm, near 1 where the two are nearly equal",
         tried=True,
     ),
+    Rule(
+        "log(u*v)",
+        "where(lt(abs(log(u*sign(v)) + log(abs(v))), 350), log(u*v), log(u*sign(v)) + log(abs(v)))",
+        "the product overflows or vanishes long before its logarithm",
+        tried=True,
+    ),
+    Rule(
+        "log(u/(u + v))",
+        "where(lt(abs(v), abs(u)), -log1p(v/u), log(u/(u + v)))",
+        "the quotient is rounded to 1 where v is small",
+        tried=True,
+    ),
     Rule("u**-2*v**-1", "u**-1*(u*v)**-1", "the square overflows where v is small", tried=True),
     Rule(
         "log(v*sinh(u))",
@@ -404,6 +416,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
+    Rule("cbrt(exp(u) + exp(v))", "exp(logaddexp(u, v)/3)", _OVERFLOW, tried=True),
+    Rule("cbrt(exp(u) + exp(v))**-2*exp(t)", "exp(t - 2*logaddexp(u, v)/3)", _OVERFLOW, tried=True),
+    Rule("(exp(u) + exp(v))**w", "exp(w*logaddexp(u, v))", _OVERFLOW, tried=True),
     Rule(
         "(1 + w*exp(u))**v",
         "where(gt(w, 0), exp(v*softplus(u + log(w))), (1 + w*exp(u))**v)",

@@ -31,7 +31,7 @@ _BELOW_3, _ABOVE_3 = math.nextafter(3, 0), math.nextafter(3, 4)
 
 EXAMPLES = {
     # Exponentials against one another
-    "log(exp(u))": Example("log(exp(-(x - y)**2/2))", x=50.0, y=1.0),
+    "log(v*exp(u))": Example("log(exp(x)/(1 + exp(y)))", x=3000.0, y=1.0),
     "exp(log(u))": Example("exp(log(x))", x=1e300),
     "exp(u)*exp(v)": Example("exp(x)*exp(-y)", x=800.0, y=790.0),
     "damp(w, exp(u))*exp(v)": Example("(1 + exp(x))**k", by="x", after="(1 + exp(u))**v", x=1000.0, k=-1.5),
@@ -213,6 +213,8 @@ EXAMPLES = {
     "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),
     "log(expm1(u))": Example("log(exp(x) - 1)", x=800.0),
     "log(u) - log(v) = where(gt(v, 0), log(u/v), log(u) - log(v))": Example("log(x) - log(y)", x=1e290, y=1e300),
+    "log(u*v)": Example("log(x*y)", x=1e200, y=1e200),
+    "log(u/(u + v))": Example("log(x/(x + y))", x=1.0, y=1e-20),
     "u**-2*v**-1": Example("1/(x**2*y)", x=1e200, y=1e-200),
     "log(v*sinh(u))": Example("log(sinh(x)/x)", x=800.0),
     "log(-expm1(u))": Example("log(1 - exp(x))", x=-50.0),
@@ -223,6 +225,9 @@ EXAMPLES = {
     "exp(t)*(1 + w*exp(u))**v": Example("1 - (1 + k*exp(x))**(-1/k)", by="x", x=800.0, k=2.0),
     "cbrt(1 + exp(u))": Example("cbrt(1 + exp(x))", x=800.0),
     "(1 + exp(u))**v": Example("(1 + exp(x))**k", x=800.0, k=0.5),
+    "cbrt(exp(u) + exp(v))": Example("cbrt(exp(x) + exp(y))", x=1000.0, y=990.0),
+    "cbrt(exp(u) + exp(v))**-2*exp(t)": Example("cbrt(exp(x) + exp(y))", by="x", x=1000.0, y=990.0),
+    "(exp(u) + exp(v))**w": Example("(exp(x) + exp(y))**k", x=1000.0, y=990.0, k=0.4),
     "(1 + w*exp(u))**v": Example("(1 + k*exp(-x))**(-1/k)", x=-800.0, k=2.5),
     "sigmoid(u)**v": Example("(1/(1 + exp(-x)))**k", x=-800.0, k=0.5),
 }

@@ -63,7 +63,7 @@ class Reference:
         Left out is what is not real, what no practical precision settles, and derivatives at a kink, where not
         mathematics but a convention says what they are.
         """
-        found = {}
+        found: dict[Quantity, Exact] = {}
         for quantity in quantities:
             if quantity.wrt and Quantity(quantity.output, ()) not in found:
                 continue  # what has no value needs no derivative, which would be long in the finding
