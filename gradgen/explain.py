@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import re
 import textwrap
 from collections import Counter
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from gradgen.choose import BAR
 from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
@@ -199,6 +201,9 @@ class Explanation:
         told = [head]
         for result, line in zip(found, lines, strict=True):
             told += [line, *(f"    {reason}" for reason in dict.fromkeys(_reasons(result)))]
+            for dtype, worst in (("float32", result.single), ("float64", result.double)):
+                if worst.error > BAR:
+                    told.append(f"    worst in {dtype} at {worst.place}")
         if second and len(operation.double_accuracy) < len(operation.double_outputs):
             told.append("no forms are looked for of second derivatives by a saved output")
         return told
@@ -339,7 +344,7 @@ def _size(node: Node, names: Mapping[Node, str]) -> int:
 
 
 def _ulps(worst: Worst) -> str:
-    return f"{worst.error:.3g}"
+    return "no number" if math.isinf(worst.error) else f"{worst.error:.3g}"
 
 
 def _reasons(result: Accuracy) -> Iterator[str]:

@@ -88,6 +88,11 @@ class Worst:
     at_defaults: float = 0.0
     normal: float = 0.0
 
+    @property
+    def place(self) -> str:
+        """Where the error is, for people."""
+        return ", ".join(f"{name}={value:.9g}" for name, value in self.at)
+
     @staticmethod
     def of(errors: Array, at: Callable[[int], Place], often: float, **where: Array) -> Worst:
         """The worst of the errors at some points.

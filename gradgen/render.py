@@ -68,10 +68,10 @@ def _doubts(operation: Operation) -> Iterator[str]:
     for result in operation.accuracy:
         for dtype, worst in (("float32", result.single), ("float64", result.double)):
             if worst.normal > _DOUBTFUL:
-                found = (
-                    "no number" if math.isinf(worst.normal) else f"off by {worst.normal:.3g} units in the last place"
-                )
-                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}"
+                lost = math.isinf(worst.normal)
+                found = "no number" if lost else f"off by {worst.normal:.3g} units in the last place"
+                place = f", as at {worst.place}" if worst.error == worst.normal else ""
+                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}{place}"
 
 
 def render_module(sections: Sequence[Section], templates: Path) -> str:
@@ -556,6 +556,8 @@ class _OperationText:
 
 
 def _ulps(worst: Worst) -> str:
+    if math.isinf(worst.error):
+        return "no number"
     return f"{worst.error:.1f}" if worst.error < 100 else "> 100"
 
 

@@ -132,7 +132,7 @@ def bit_patterns(stride: int, low: float, high: float) -> Tensor:
 
 def single_errors(computed: Tensor, exact: Tensor, scale: Tensor) -> Tensor:
     """The mixed error in float32 ULPs; infinite for a NaN or an infinity where the exact result is a number."""
-    size = torch.maximum(exact.abs(), scale.abs().nan_to_num(0.0)).clamp(min=TINY, max=HUGE)
+    size = torch.maximum(exact.abs(), scale.abs().nan_to_num(0.0, posinf=0.0)).clamp(min=TINY, max=HUGE)
     ulp = torch.exp2(torch.floor(torch.log2(size)) - 23)
     error = (computed.double() - exact).abs() / ulp
     beyond = (exact.abs() + 4 * ulp > HUGE) & (computed.double() == exact.sign() * torch.inf)
