@@ -366,7 +366,7 @@ class Choice:
         return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _shifted(self, node: Node) -> Iterator[tuple[Node, Node]]:
-        """The node as a function of each difference that it is divided by: of x - 1 in place of x in log(x)/(x - 1)."""
+        """The node as a function of each difference in it: of x - 1 in place of x in log(x)/(x - 1)."""
         for difference in series.differences(node, self._tensors):
             x, rest = difference.args
             moved = node.graph.input(_DIFFERENCE)

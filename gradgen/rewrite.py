@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, rebuilt, topological
+from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, rebuilt, substitute, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rules import RULES, Rule
 
@@ -55,13 +55,23 @@ def rewrite(roots: Iterable[Node]) -> list[Node]:
 
 
 def tried(node: Node) -> Iterator[tuple[Node, Rule]]:
-    """The node with one of the rules that are only tried applied wherever it fits; each with the rule."""
+    """The node with one of the rules that are only tried applied wherever it fits; each with the rule.
+
+    Where it fits in several places, one within the other, also in the outermost alone: what it makes of an inner one
+    may be none that the rules know.
+    """
     views = [_View(below) for below in topological([node])]
     for rule in RULES:
-        if rule.tried and any(_apply(_pattern(rule), view) for view in views):
+        fitting = [view for view in views if _apply(_pattern(rule), view)] if rule.tried else []
+        if fitting:
             form = _Rewriter(rule).node(node)
             if form is not node:
                 yield form, rule
+        if len(fitting) > 1:
+            outermost = fitting[-1]
+            new = _apply(_pattern(rule), outermost)
+            assert new is not None
+            yield rewrite(substitute([node], {outermost.node: new}))[0], rule
 
 
 class _Rewriter:

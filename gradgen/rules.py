@@ -359,6 +359,7 @@ RULES: tuple[Rule, ...] = (
         "one logarithm, near 1 where the two are nearly equal",
         tried=True,
     ),
+    Rule("log1p(v*exp(u))", "where(gt(u, 1), u + log(v + exp(-u)), log1p(v*exp(u)))", _OVERFLOW, tried=True),
     Rule(
         "log(u*v)",
         "where(lt(abs(log(u*sign(v)) + log(abs(v))), 350), log(u*v), log(u*sign(v)) + log(abs(v)))",

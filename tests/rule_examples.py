@@ -213,6 +213,7 @@ EXAMPLES = {
     "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),
     "log(expm1(u))": Example("log(exp(x) - 1)", x=800.0),
     "log(u) - log(v) = where(gt(v, 0), log(u/v), log(u) - log(v))": Example("log(x) - log(y)", x=1e290, y=1e300),
+    "log1p(v*exp(u))": Example("log(1 + exp(x)*y)", x=800.0, y=0.4),
     "log(u*v)": Example("log(x*y)", x=1e200, y=1e200),
     "log(u/(u + v))": Example("log(x/(x + y))", x=1.0, y=1e-20),
     "u**-2*v**-1": Example("1/(x**2*y)", x=1e200, y=1e-200),
