@@ -20,11 +20,11 @@ import pytest
 import torch
 from building import build_formula, new_package
 from exceptions import ALL_WITHIN, BAR, Bound, Bounds, Worst, exceptions, judge
-from many import worst_of_many
 from torch import Tensor
 
 from gradgen.load import load
 from gradgen.ulp import LARGEST
+from gradgen.verify import many
 from gradgen.verify.measure import jet
 from gradgen.verify.quantity import KINDS, Exact, Quantity, error
 from gradgen.verify.reference import Reference
@@ -250,9 +250,17 @@ def worst_pointwise(name: str, dtype: str, paths: Sequence[str], count: int, fol
 def at_many(name: str, count: int, folder: Path) -> dict[str, Worst]:
     """The worst errors of value and gradient of a float64 operation of one input, at many numbers."""
     (interval,) = domain(name)
-    return worst_of_many(
-        FORMULAS[name][1], hyper(name), interval, count, lambda x: derivatives(name, [x], "cpu", folder)
-    )
+    rows = many.samples(FORMULAS[name][1], hyper(name), count, interval)
+    x = FORMULAS[name][1].tensors[0].name
+    results = derivatives(name, [torch.tensor([point[x] for point, _ in rows], dtype=torch.float64)], "cpu", folder)
+    found = dict.fromkeys(KINDS, (0.0, ""))
+    for quantity, computed in results.items():
+        for result, (point, exact) in zip(computed.tolist(), rows, strict=True):
+            off = error(result, exact[quantity], "float64") if quantity in exact else None
+            if off is not None:
+                place = f"cpu, {quantity.described(1)} at {point}: {result}, exactly {exact[quantity].value}"
+                found[quantity.kind] = max(found[quantity.kind], (off, place))
+    return found
 
 
 def worse(one: dict[str, Worst], other: dict[str, Worst]) -> dict[str, Worst]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import click.testing
+import mpmath
 import pytest
 import torch
 from mpmath import mpf
@@ -20,7 +21,7 @@ from torch import Tensor
 from gradgen import build
 from gradgen.cli import main
 from gradgen.load import Formula, load
-from gradgen.verify import exhaustive, gradchecks, measure, peers, points, record
+from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record
 from gradgen.verify.quantity import Exact, Quantity, error
 from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
@@ -406,6 +407,29 @@ def test_points_meet_every_exponent_alike() -> None:
     exponents = sorted(math.frexp(x)[1] for x in found if x > 0)
     assert len(exponents) in (255, 256)
     assert set(range(-124, 128)) <= set(exponents)
+
+
+def test_many_float64_numbers_with_what_is_exact(tmp_path: Path) -> None:
+    written = formula("@op\ndef f(x: Tensor, k: float = 3.0):\n    return k*x**2\n", tmp_path)
+    found = many.samples(written, {"k": 3.0}, 50)
+    assert [point for point, _ in found] == [point for point, _ in many.samples(written, {"k": 3.0}, 50)]
+    assert len({point["x"] for point, _ in found}) == 50
+    for point, exact in found:
+        value, slope = exact[Quantity(0, ())], exact[Quantity(0, ("x",))]
+        with mpmath.workprec(200):
+            x = mpf(point["x"])
+            assert (value.value, slope.value) == (3 * x**2, 6 * x)
+        assert float(value.scale()) == pytest.approx(float(6 * x**2))
+    assert all(0.5 < point["x"] < 0.75 for point, _ in many.samples(written, {"k": 3.0}, 50, (0.5, 0.75)))
+
+
+def test_what_is_off_between_a_few_numbers_alone_is_found_at_many(tmp_path: Path) -> None:
+    written = formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path)
+    found = many.samples(written, {}, 1000)
+    off = [x * (1 + 2**-48) if 0.01 < x < 0.02 else x for x in (point["x"] for point, _ in found)]
+    (row,) = measure.compared(alone(written, torch.clone), "float64", found, {"cpu": {Quantity(0, ()): off}})
+    assert row.worst == pytest.approx(16, abs=8)
+    assert row.count == 1000
 
 
 def test_gradcheck_finds_a_wrong_gradient(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The ordinary run: every path and type at a few dozen points, against mpmath, and autograd's own checks."""
+"""The ordinary run: every path and type at a few dozen points, float64 at more, and autograd's own checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gradgen.verify import gradchecks, peers, points
+from gradgen.verify import gradchecks, many, peers, points
 from gradgen.verify.gradchecks import Check
 from gradgen.verify.measure import (
     DTYPES,
@@ -30,6 +30,7 @@ from gradgen.verify.subject import Subject
 # Points of each kind, by the number of inputs: what is exact costs the more, the more second derivatives there are.
 _POINTS = {1: 48, 2: 12, 3: 8}
 _FEWEST = 4
+_MANY = 1000  # more of float64, where these are quick to have
 
 _Function = Callable[..., tuple[Tensor, ...]]
 
@@ -95,6 +96,8 @@ def _samples(subject: Subject, reference: Reference, dtype: torch.dtype, count: 
         extremes = points.grid(names, points.special(dtype), fewer, seed)
         extremes += points.every_magnitude(names, dtype, fewer, seed)
         samples += [(point, far(point, subject.quantities)) for point in extremes]
+    if dtype == torch.float64 and many.applies(subject.formula):
+        samples += many.samples(subject.formula, subject.hyper, _MANY)
     return samples
 
 

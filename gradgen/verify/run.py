@@ -75,7 +75,8 @@ def _outcome(subject: Subject, settings: Settings, progress: Tick) -> Outcome:
 def _method(settings: Settings) -> str:
     """How was measured, for the record."""
     points = "dozens" if settings.points is None else f"{settings.points} of each kind"
-    text = f"Points: {points} for each type, every exponent alike, ordinary and special ones, against mpmath."
+    text = f"Points: {points} for each type, every exponent alike, ordinary and special ones, against mpmath; "
+    text += "of one float64 input a thousand more, against MPFR."
     if settings.exhaustive:
         thinned = f", of float32 every {settings.stride}th" if settings.stride > 1 else ""
         text += (
