@@ -428,7 +428,7 @@ def test_what_is_off_between_a_few_numbers_alone_is_found_at_many(tmp_path: Path
     found = many.samples(written, {}, 1000)
     off = [x * (1 + 2**-48) if 0.01 < x < 0.02 else x for x in (point["x"] for point, _ in found)]
     (row,) = measure.compared(alone(written, torch.clone), "float64", found, {"cpu": {Quantity(0, ()): off}})
-    assert row.worst == pytest.approx(16, abs=8)
+    assert 8 < row.worst <= 32
     assert row.count == 1000
 
 
