@@ -426,7 +426,7 @@ class Choice:
             if best is None or _rank(measured) < _rank(best[1]):
                 best, patience = (new, measured, by), _PATIENCE
             by, tries = "polynomials through its values", []
-            if best[1].error > BAR and _FARTHER <= reach < _FARTHEST:
+            if best[1].error > TARGET and _FARTHER <= reach < _FARTHEST:
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
                 tries = [(form, reach, near) for reach in farther for near in expansion.farther(leading, reach)]
         return best
@@ -553,7 +553,7 @@ class Choice:
         value = Program(order, FORMATS["float64"]).at({**zero, **self._hyper})[-1]
         return not math.isfinite(value)
 
-    def _reaches(self, form: Node, variable: Node, column: int, beyond: float = BAR) -> list[float]:
+    def _reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
 
         Nothing if what is wrong, by more than this error, is not near zero.
