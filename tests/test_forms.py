@@ -26,6 +26,7 @@ from gradgen.load import load
 from gradgen.model import FORMATS, Program
 from gradgen.plan import plan
 from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import Printer
 from gradgen.rewrite import factored, rewrite
 
 
@@ -533,3 +534,17 @@ def test_a_form_that_is_good_is_left_alone(text: str) -> None:
     choice = Choice([node], [], ["x", "y"], {"k": 1.5})
     assert choice.form(node) is node
     assert choice.wide([node]) == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("0.11283791670955126", "0.11283791670955126 * x"),
+        ("7.440843292672897e-13", "7.440843292672897e-13 * x"),
+        ("2/7", "2 * x / 7"),
+        ("12/1000003", "(12/1000003) * x"),
+    ],
+)
+def test_coefficients_are_written_as_the_decimals_that_they_are(number: str, text: str) -> None:
+    x = Graph().input("x")
+    assert Printer({}).expression(x * sympy.Rational(number)) == text

@@ -5,6 +5,7 @@ The base class prints plain formulas, for docstrings; a target overrides what di
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -17,6 +18,13 @@ from gradgen.graph import RELATIONS, Node, coefficient, is_quotient
 SELECT, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = range(8)
 
 _RELATION_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+
+
+def is_decimal(value: Expr) -> bool:
+    """Whether a number is just what the float nearest to it is written as: 0.044715, but not 1/3."""
+    if not isinstance(value, Rational) or math.isinf(float(value)):
+        return False
+    return bool(value == Rational(repr(float(value))))
 
 
 class Printer:
@@ -66,7 +74,7 @@ class Printer:
 
     def print_const(self, node: Node) -> tuple[str, int]:
         text = self.number(node.number)
-        return text, ATOM if text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?", text) else SUM
+        return text, ATOM if text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", text) else SUM
 
     # Arithmetic
 
@@ -120,7 +128,7 @@ class Printer:
         """A number inside an expression: a decimal as it was typed, anything else exactly."""
         if value.is_infinite:
             return "inf" if value.is_extended_positive else "-inf"
-        if isinstance(value, Rational) and not value.is_Integer and 10**9 % value.q == 0:
+        if is_decimal(value) and not value.is_Integer:
             return repr(float(value))
         return str(sympy.sstr(value, full_prec=False))
 

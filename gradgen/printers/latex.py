@@ -17,6 +17,7 @@ from sympy.printing.latex import tex_greek_dictionary
 
 from gradgen.graph import Node, topological
 from gradgen.primitives import PRIMITIVES
+from gradgen.printers.base import is_decimal
 
 
 class LatexPrinter:
@@ -122,8 +123,7 @@ def _where(condition: Basic, p: Expr, q: Expr) -> Expr:
 
 def _number(value: Expr) -> Expr:
     """A number; a long decimal as it was typed."""
-    decimal = isinstance(value, Rational) and value.q > 100 and 10**9 % value.q == 0
-    return Float(repr(float(value))) if decimal else value
+    return Float(repr(float(value))) if is_decimal(value) and value.q > 100 else value
 
 
 # What SymPy has under another name, or not at all
