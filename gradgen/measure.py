@@ -661,7 +661,9 @@ def _often(errors: Array) -> float:
 
 def _precision(point: Point) -> int:
     """Bits to begin with: the farther the inputs are from 1, the more."""
-    return _PRECISION + 3 * max(abs(int(mpmath.mag(value))) if value else 0 for value in point.values())
+    return _PRECISION + 3 * max(
+        abs(int(mpmath.mag(value))) if 0 < abs(value) < math.inf else 0 for value in point.values()
+    )
 
 
 def _agree(a: mpf, b: mpf) -> bool:

@@ -45,6 +45,10 @@ VALUES = [
     ("(1 - exp(-2*x))/(1 - exp(-200*x))", "float32", 30.0, 1.0),
     ("(1 - exp(-2*x))/(1 - exp(-200*x))", "float64", -5.0, 0.0),
     ("x/(x + 1e40)", "float64", 1e40, 0.5),
+    ("log(1 + exp(x)*tanh(exp(x)/2))", "float64", 750.0, 750.0),
+    ("1 - (1 - x**2.0)**5.0", "float64", 1e-9, 5e-18),
+    ("log(exp(x)/(1 + exp(x + 1)))", "float64", -900.0, -900.0),
+    ("log(x*(x + 1))", "float64", 1e300, 600 * math.log(10)),
 ]
 
 
@@ -54,6 +58,22 @@ def test_value(formula: str, dtype: str, x: float, expected: float, tmp_path: Pa
     for path in ("cpu", "torch"):
         with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
             assert module.f(torch.tensor(x, dtype=getattr(torch, dtype))).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_difference_that_a_function_and_a_sum_hold(tmp_path: Path) -> None:
+    """An estimator of the Kullback-Leibler divergence, (y - x)**2/2 where the two meet."""
+    module, _ = build("@op\ndef f(x, y):\n    return exp(y - x) - (y - x) - 1\n", tmp_path)
+    x, y = torch.tensor([1.0, 1e-10], dtype=torch.float64), torch.tensor([1 + 2**-30, 2e-10], dtype=torch.float64)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.f(x, y).tolist() == pytest.approx([2.0**-61, 5e-21], rel=1e-9)
+
+
+def test_an_infinite_default(tmp_path: Path) -> None:
+    module, _ = build("@op\ndef f(x, k: float = float('inf')):\n    return Min(x, k)*k/k\n", tmp_path)
+    assert module.f(torch.tensor([3.0, 5.0]), k=4.0).tolist() == [3.0, 4.0]
+    module, _ = build("@op\ndef f(x, k: float = float('inf')):\n    return k*x\n", tmp_path)
+    assert module.f(torch.tensor([3.0, -5.0])).tolist() == [math.inf, -math.inf]
 
 
 def test_three_terms(tmp_path: Path) -> None:

@@ -120,7 +120,6 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
     "default bool": (spec("return x", "x, a: float = True"), 5, "= True", ["True, which is no float"]),
     "default float": (spec("return x", "x, a: int = 1.0"), 5, "= 1.0", ["1.0, which is no int", "a: int = 1."]),
     "default int": (spec("return x", "x, a: bool = 1"), 5, "= 1", ["1, which is no bool", "a: bool = True."]),
-    "default inf": (spec("return x", "x, a: float = float('inf')"), 5, "inf", ["inf, which is no finite number"]),
     "default too large": (spec("return x", "x, a: int = 10**30"), 5, "10**30", ["2**53"]),
     "default of a tensor": (
         spec("return x", "x: Tensor = 2"),
