@@ -117,14 +117,14 @@ def _collected(node: Node) -> Node | None:
     """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits.
 
     Alike are products of the same factors, in whatever order they were multiplied. Products with sums in them are
-    written out where terms cancel then: k*x - k*(x - 1) is k.
+    written out where one product, or nothing, is left then: k*x - k*(x - 1) is k.
     """
     found = terms(node, most=_LONGEST) if node.op == "add" else []
     if len(found) > _LONGEST:
         return None
     left = [(number, found[k][1]) for number, k in _alike([_as_product(term) for term in found])]
     spread = [product for term in found for product in _spread(term)]
-    if len(found) < len(spread) <= _LONGEST and len(fewer := _alike(spread)) < len(left):
+    if len(found) < len(spread) <= _LONGEST and len(fewer := _alike(spread)) <= 1 < len(left):
         left = [_as_term((number, spread[k][1])) for number, k in fewer]
     if len(left) == len(found):
         return None
