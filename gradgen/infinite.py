@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial, reduce
 
 import mpmath
@@ -14,6 +15,7 @@ import sympy
 from mpmath import mpf
 from sympy import Expr
 
+from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Program
 
@@ -22,6 +24,7 @@ _DISTANCES = ((160, 1.0, 0.3741), (320, 1.0, 0.8519), (320, 1.625, 0.1093))
 with mpmath.workprec(500):
     FAR = tuple(mpf(2) ** power * share + fraction for power, share, fraction in _DISTANCES)
 _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
+_DENOMINATORS = 1000  # up to which a limit is taken for a fraction
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
@@ -47,6 +50,8 @@ def tends_to(values: Sequence[mpf]) -> mpf | None:
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
     """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 
+    It may be a number, infinite, or either times hyper-parameters: 3*a/10.
+
     Args:
         form: the form.
         printed: the same as it is computed.
@@ -63,20 +68,25 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     for x, sign in itertools.product(read, (1, -1)):
         name = str(x.value)
         if np.isnan(program([{**point, name: sign * math.inf} for point in points])[-1]).any():
-            limit = _common(_limits(exact, point, name, sign) for point in points)
-            if limit is not None:  # infinity is what is there already, or its opposite
-                limits[x, sign] = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)
+            known = [(point, limit) for point in points for limit in _limits(exact, point, name, sign)]
+            for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():
+                limit = _common(known, factor)
+                if limit is not None:  # infinity is what is there already, or its opposite
+                    number = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)
+                    limits[x, sign] = factor * number
+                    break
     for limit in dict.fromkeys(limits.values()):
         places = [place for place, other in limits.items() if other is limit]
         form = graph.where(_condition(places, read), limit, form)
     return form
 
 
-def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: int) -> tuple[bool, mpf | None]:
-    """Whether a function is a number far out along an input, and what it tends to there."""
-    values = [exact({**point, name: mpmath.fmul(sign, distance, exact=True)}) for distance in FAR]
-    known = [value for value in values if value is not None]
-    return bool(known), tends_to(known) if len(known) == len(values) else None
+def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: int) -> Iterator[mpf | None]:
+    """What a function tends to far out along an input: None if to nothing; not a thing if it is no number there."""
+    found = [exact({**point, name: mpmath.fmul(sign, distance, exact=True)}) for distance in FAR]
+    known = [value for value in found if value is not None]
+    if known:
+        yield tends_to(known) if len(known) == len(found) else None
 
 
 def _varied(hyper: Mapping[str, float | bool]) -> list[dict[str, float | bool]]:
@@ -102,9 +112,9 @@ def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node
     conditions = []
     for x in dict.fromkeys(x for x, _ in places):
         signs = [sign for y, sign in places if y is x]
-        infinite = graph.apply("abs", x) if len(signs) == 2 else signs[0] * x
+        size, end = (graph.apply("abs", x), sympy.oo) if len(signs) == 2 else (x, signs[0] * sympy.oo)
         others = [graph.apply("lt", size, sympy.oo) for y, size in zip(read, sizes, strict=True) if y is not x]
-        conditions.append(reduce(partial(graph.apply, "and"), others, graph.apply("eq", infinite, sympy.oo)))
+        conditions.append(reduce(partial(graph.apply, "and"), others, graph.apply("eq", size, end)))
     return reduce(partial(graph.apply, "or"), conditions)
 
 
@@ -112,19 +122,32 @@ def _is_same(a: mpf, b: mpf) -> bool:
     return bool(a == b or (mpmath.isfinite(b) and abs(a - b) <= _CLOSE * abs(b)))
 
 
-def _common(found: Iterable[tuple[bool, mpf | None]]) -> Expr | None:
-    """What all limits are where there is a number, if that is a multiple of 1/2, or infinite; None if they differ."""
-    first, count = None, 0
-    for is_number, limit in found:
-        if not is_number:
-            continue
-        count += 1
-        if limit is None or not (first is None or _is_same(limit, first)):
+def _factors(form: Node, hyper: Mapping[str, float | bool]) -> Iterator[Node]:
+    """What a limit may be a multiple of: 1, hyper-parameters, their inverses, products and quotients."""
+    names = [name for name in inputs_of([form]) if isinstance(hyper.get(name), float)]
+    parameters = [form.graph.input(name) for name in names]
+    yield form.graph.const(1)
+    for one in parameters:
+        yield from (one, 1 / one)
+    for one, other in itertools.combinations(parameters, 2):
+        yield from (one * other, one / other, other / one)
+
+
+def _common(known: Sequence[tuple[Mapping[str, float | bool], mpf | None]], factor: Node) -> Expr | None:
+    """What all limits are in units of a factor; None if they differ, or one is not there."""
+    order, shares = topological([factor]), []
+    for point, limit in known:
+        unit = values(order, point)[factor]
+        if limit is None or not unit or not mpmath.isfinite(unit):
             return None
-        first = limit
-    if first is None or count < _FEWEST:
+        shares.append(limit / unit)
+    first = shares[0]
+    if not all(_is_same(share, first) for share in shares):
         return None
     if mpmath.isinf(first):
         return sympy.oo * int(mpmath.sign(first))
-    halves = mpmath.nint(2 * first)
-    return sympy.Rational(int(halves), 2) if abs(2 * first - halves) <= _CLOSE else None
+    fraction = Fraction(float(first)).limit_denominator(_DENOMINATORS)
+    if _is_same(first, mpf(fraction.numerator) / fraction.denominator):
+        return sympy.Rational(fraction.numerator, fraction.denominator)
+    # Half as far from infinity it was known to 40 binary digits: here to twice as many
+    return sympy.Float(first, 20)

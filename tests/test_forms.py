@@ -395,7 +395,12 @@ def computed(node: Node, point: dict[str, float]) -> float:
         ("x**2/(1 + x**2) + y", ["x", "y"], {"x": math.inf, "y": 2.0}, math.nan),  # the limit is another for each y
         ("sin(x)", ["x"], {"x": math.inf}, math.nan),
         ("x - k**2*sin(x)", ["x"], {"x": -math.inf}, -math.inf),
-        ("k*x - sin(x)", ["x"], {"x": math.inf}, math.nan),  # the limit is another for k < 0
+        ("k*x - sin(x)", ["x"], {"x": math.inf}, math.inf),  # the limit is another for k < 0
+        ("k*x/(3*x + 1)", ["x"], {"x": -math.inf}, 0.5),
+        ("exp(x/(1 + x))", ["x"], {"x": math.inf}, math.e),
+        ("x/(x + exp(-k*x))", ["x"], {"x": -math.inf}, math.nan),  # 1 or 0, by the sign of k
+        ("log(x + exp(1))/log(x)", ["x"], {"x": math.inf}, 1.0),
+        ("(log(x) + 1)/log(x)", ["x"], {"x": math.inf}, math.nan),  # too slow to be seen
         ("exp(k*x)*sin(x)", ["x"], {"x": -math.inf}, math.nan),
         ("cos_pi(x)", ["x"], {"x": math.inf}, math.nan),
         ("x - floor(x)", ["x"], {"x": math.inf}, math.nan),
