@@ -140,7 +140,7 @@ def build_command(survey: build.Survey, jobs: int | None, fail_on_change: bool) 
             else:
                 click.echo(_built_line(result))
                 for doubt in result.doubts:
-                    click.echo(f"  {doubt}; `gradgen explain` tells more")
+                    click.echo(f"  {doubt}")
                 built += 1
                 changed += result.changed
     removed = sum(_remove_orphan(path) for path in survey.orphans)

@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 import jinja2
 
-from gradgen.choose import BAR
+from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
 from gradgen.load import class_name
@@ -29,7 +29,6 @@ from gradgen.printers.c import CPrinter
 from gradgen.printers.torch import TorchPrinter
 
 WIDTH = 120
-_DOUBTFUL = 1.25 * BAR  # the model is not exact
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Section:
         documentation: what the module's docstring says of it.
         code: its kernels, classes and function.
         exported: the public names among these.
-        doubts: what of it is not sound, as far as the model of rounding can tell.
+        doubts: what the user may not have meant, or should not trust.
     """
 
     name: str
@@ -60,18 +59,7 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
         _environment(templates).get_template(name).render(spec=spec.name, op=op).strip("\n")
         for name in ("_documentation.j2", "_operation.j2")
     )
-    return Section(op.name, op.summary, documentation, code, op.exported, tuple(_doubts(operation)))
-
-
-def _doubts(operation: Operation) -> Iterator[str]:
-    """The results whose modelled errors are clearly above the bar, and that not for subnormal results alone."""
-    for result in operation.accuracy:
-        for dtype, worst in (("float32", result.single), ("float64", result.double)):
-            if worst.normal > _DOUBTFUL:
-                lost = math.isinf(worst.normal)
-                found = "no number" if lost else f"off by {worst.normal:.3g} units in the last place"
-                place = f", as at {worst.place}" if worst.error == worst.normal else ""
-                yield f"{operation.formula.name}: {result.name} may be {found} in {dtype}{place}"
+    return Section(op.name, op.summary, documentation, code, op.exported, tuple(doubts(operation)))
 
 
 def render_module(sections: Sequence[Section], templates: Path) -> str:

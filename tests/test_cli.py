@@ -436,7 +436,21 @@ class TestWithTheGenerator:
             r"\n  f: out may be no number in float64, as at x=\S+, y=\S+; `gradgen explain` tells", done.stdout
         )
         Path("formulas/first.py").write_text("from sympy import symbols\nx, y = symbols('x y')\nf = x*y\n")
-        assert "may be" not in self.run("build", "formulas/first.py").stdout
+        assert self.run("build", "formulas/first.py").stdout.count("\n") == 2
+
+    def test_a_build_tells_of_what_is_likely_no_intention(self) -> None:
+        head = "from sympy import *\nfrom gradgen import op\n\n"
+        text = "@op\ndef f(x, y, k: float = 1.0):\n    return Piecewise((x, x > 1), (x**2, {other}))\n"
+        Path("formulas/first.py").write_text(head + text.format(other="x < -1"))
+        done = self.run("build", "formulas/first.py")
+        assert done.returncode == 0
+        assert "\n  f: y is in no formula; nothing depends on it\n  f: k is in no formula" in done.stdout
+        gap = "  f: NaN where no condition of Piecewise((x, x > 1), (x**2, x < -1)) holds; end it with (…, True)\n"
+        assert gap in done.stdout
+        for other in ("x <= 1", "x < 2", "True"):
+            text = f"@op\ndef f(x, k: float = 1.0):\n    return Piecewise((x, x > 1), (k*x**2, {other}))\n"
+            Path("formulas/first.py").write_text(head + text)
+            assert self.run("build", "formulas/first.py").stdout.count("\n") == 2
 
     @pytest.mark.slow
     def test_gallery_is_the_same_whatever_the_hash_seed_and_the_number_of_processes(self) -> None:

@@ -44,7 +44,7 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
     "syntax": ("from sympy import exp\ny = exp(\n", 2, "y = exp(", ["never closed"]),
     "indentation": ("def f(x):\nreturn x\n", 2, "return x", ["indented block"]),
     # Exceptions
-    "exception": (spec("return x*(1/0)"), 6, "return x*(1/0)", ["ZeroDivisionError"]),
+    "exception": (spec("return x*(1/0)"), 6, "return x*(1/0)", ["ZeroDivisionError", "before SymPy"]),
     "exception of the user's": (HEAD + "raise ValueError('own words')", 4, "raise", ["ValueError: own words"]),
     "exit": (HEAD + "import sys\nsys.exit(3)", 5, "sys.exit(3)", ["SystemExit", "Take out"]),
     "misspelt import": ("from sympy import expp\n", 1, "import expp", ["Did you mean exp?"]),
