@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,20 +15,26 @@ import torch
 from building import build
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from mpmath import mpf
 
 from gradgen.choose import BAR, Choice
 from gradgen.compensate import compensated
 from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
+from gradgen.evaluate import evaluated
 from gradgen.exact import Exact
 from gradgen.graph import Graph, topological
 from gradgen.kinks import smooth
 from gradgen.limits import limits
-from gradgen.load import load
+from gradgen.load import Formula, load
 from gradgen.measure import Reference
+from gradgen.model import FORMATS
 from gradgen.rewrite import rewrite
 from gradgen.share import share
 from gradgen.ulp import MANTISSA
+from gradgen.verify import reference
+from gradgen.verify.measure import dtype_name
+from gradgen.verify.quantity import Quantity, error
 
 
 def tried(examples: int) -> settings:
@@ -179,6 +186,84 @@ def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> Non
 @given(text=formulas())
 def test_many_are_never_worse_than_what_was_written(text: str) -> None:
     assert worse(text) == []
+
+
+def typed(formula: Formula, dtype: str) -> list[list[float]]:
+    """Value and gradient of the formula as it was typed, each step correctly rounded, at the points."""
+    graph = Graph(["k"])
+    out = share(formula, graph)(formula.outputs[0])
+    results = [out, *gradient(out, [graph.input(name) for name in TENSORS])]
+    order, rounded, rows = topological(results), FORMATS[dtype].rounded, []
+    for x, y in POINTS:
+        at, values = {"x": mpf(x), "y": mpf(y), "k": mpf(rounded(HYPER))}, {}
+        for node in order:
+            value = evaluated(node, [values[arg] for arg in node.args], at)
+            values[node] = mpf(rounded(value)) if isinstance(value, mpf) else value
+        rows.append([float(values[result]) for result in results])
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _points() -> list[tuple[float, float]]:
+    """Of every magnitude that is ordinary, in float32 and float64."""
+    randoms = random.Random(7)
+    drawn = [[math.ldexp(randoms.uniform(-1, 1), randoms.randint(-12, 6)) for _ in TENSORS] for _ in range(20)]
+    single = FORMATS["float32"].rounded
+    near = [[x, x * (1 + randoms.uniform(-1, 1) / 64)] for x, _ in drawn[:4]]
+    return [(single(x), single(y)) for x, y in [*drawn, *near]]
+
+
+POINTS = _points()
+SLACK = 5.0  # what is correctly rounded is off by half an ULP, the functions of kernels by up to 2.4
+
+
+def worse_than_typed(text: str) -> tuple[int, list[str]]:
+    """How many results of C kernels could be measured, and those over the bar and worse than as it was typed."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            module, (formula,) = build(f"@op\ndef f(x, y, k: float = 1.0):\n    return {text}\n", Path(folder))
+        except GradgenError as refused:
+            assume("real" not in refused.problem and "undefined" not in refused.problem)
+            raise
+        computed = {}
+        for dtype in (torch.float32, torch.float64):
+            tensors = [torch.tensor(column, dtype=dtype, requires_grad=True) for column in zip(*POINTS, strict=True)]
+            out = module.f(*tensors, k=HYPER)
+            grads = torch.autograd.grad(out.sum(), tensors, materialize_grads=True)
+            computed[dtype] = [result.tolist() for result in (out, *grads)]
+    quantities = [Quantity(0, wrt) for wrt in ((), ("x",), ("y",))]
+    count, found = 0, []
+    for dtype, results in computed.items():
+        name = dtype_name(dtype)
+        exact, before = reference.Reference(formula, {"k": FORMATS[name].rounded(HYPER)}), typed(formula, name)
+        for i, (x, y) in enumerate(POINTS):
+            known = exact({"x": x, "y": y}, quantities)
+            for quantity, old, new in zip(quantities, before, results, strict=True):
+                if quantity not in known or (off := error(new[i], known[quantity], name)) is None:
+                    continue
+                count += 1
+                was = error(old[i], known[quantity], name)
+                if off > BAR and was is not None and off > SLACK * was:
+                    found.append(f"{name} {quantity.wrt} at x={x!r}, y={y!r}: {was:.3g} -> {off:.3g}")
+    return count, found
+
+
+@tried(10)
+@given(text=formulas())
+def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
+    assert worse_than_typed(text)[1] == []
+
+
+@pytest.mark.slow
+@tried(60)
+@given(text=formulas())
+def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
+    assert worse_than_typed(text)[1] == []
+
+
+def test_what_was_typed_is_poor_where_it_is_known_to_be() -> None:
+    count, found = worse_than_typed("log(1 + exp(x)) + y*(1 - tanh(x))")
+    assert count >= 5 * len(POINTS)
+    assert found == []
 
 
 def test_most_results_can_be_compared() -> None:
