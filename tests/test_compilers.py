@@ -1,16 +1,20 @@
 """Other compilers and processors than those of this machine: the kernels are compiled by Clang, for two of them.
 
-ziglang is Clang with the headers of several systems. What it compiles for another processor is not run.
+ziglang is Clang with the headers of several systems. What it compiles for another processor is run where an emulator is
+installed (Debian's qemu-user-static).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import gallery
+import numpy as np
 import pytest
 import torch
 from gallery import OPS, Op
@@ -46,3 +50,56 @@ def test_some_compile_every_day(target: str) -> None:
     compile_for(target, rt._DISPATCH_SOURCE)
     compile_for(target, swish.kernels["backward"].cpu_source(torch.float16))
     compile_for(target, bce.kernels["backward"].cpu_source(torch.float32, sums=(True, False)))
+
+
+# A program of a kernel: it reads its inputs, the whole of the first, then the others, and writes the results.
+MAIN = """
+#include <stdio.h>
+int main(void)
+{{
+    static float data[{operands}][{count}];
+    double scalars[] = {{{scalars}}};
+    void *pointers[{operands}];
+    for (int k = 0; k < {operands}; k++)
+        pointers[k] = data[k];
+    if (fread(data, sizeof data[0], {inputs}, stdin) != {inputs})
+        return 1;
+    gg_run({count}, 1, 1, 0, NULL, pointers, scalars);
+    return fwrite(data[{inputs}], sizeof data[0], {operands} - {inputs}, stdout) != {operands} - {inputs};
+}}
+"""
+COUNT = 20_000
+EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+
+
+def results_of(op: Op, kernel: object, target: str, inputs: np.ndarray, folder: Path) -> np.ndarray:
+    """What a kernel of float32 gives on another processor, a row for each result."""
+    scalars = ", ".join(str(float(default)) for default, _ in op.hyper.values()) or "0"
+    operands = len(kernel.tensors) + len(kernel.results)
+    text = MAIN.format(operands=operands, inputs=len(kernel.tensors), count=COUNT, scalars=scalars)
+    source, program = folder / "program.c", folder / target
+    source.write_text(kernel.cpu_source(torch.float32) + text)
+    flags = [flag for flag in rt._C_FLAGS if flag != "-shared"]
+    if target.startswith("x86_64"):
+        flags.append("-mcpu=x86_64_v3")  # with fused multiply-add, as on aarch64
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *flags, "-static", "-w", source, "-o", program]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    run = [EMULATOR, program] if target.startswith("aarch64") else [program]
+    done = subprocess.run(run, input=inputs.tobytes(), capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.float32).reshape(len(kernel.results), COUNT)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(EMULATOR is None, reason="needs an emulator of aarch64")
+@pytest.mark.parametrize("op", OPS, ids=str)
+def test_kernels_give_the_same_on_aarch64(op: Op, tmp_path: Path) -> None:
+    """Every magnitude, zeros, infinities and NaN: the same bits."""
+    randoms = np.random.default_rng(1)
+    for kernel in op.kernels.values():
+        inputs = randoms.integers(0, 2**32, (len(kernel.tensors), COUNT), dtype=np.uint64).astype(np.uint32)
+        inputs[:, ::2] = randoms.normal(size=(len(kernel.tensors), COUNT // 2)).astype(np.float32).view(np.uint32)
+        here, there = (
+            results_of(op, kernel, target, inputs.view(np.float32), tmp_path)
+            for target in ("x86_64-linux-musl", "aarch64-linux-musl")
+        )
+        assert np.array_equal(here, there, equal_nan=True), kernel.name

@@ -8,7 +8,8 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -173,10 +174,17 @@ def test_no_torch_text_calls_another_function() -> None:
 @pytest.fixture(scope="module", params=[[], ["-march=native"]], ids=["plain", "native"])
 def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> ctypes.CDLL:
     """What kernels call: gradgen's own in place of some of the C library's, with instructions that each machine has."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
+    if compiler() is None:
         pytest.skip("no C compiler")
-    folder = tmp_path_factory.mktemp("library")
+    return compiled(tmp_path_factory.mktemp("library"), request.param)
+
+
+def compiler() -> str | None:
+    return shutil.which("gcc") or shutil.which("cc")
+
+
+def compiled(folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
+    """The functions of NAMES, each of arrays of floats or doubles, as kernels have them."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
     lines += ["#define FN static inline", _runtime._BITS, _runtime._MATH]
     for name in NAMES:
@@ -188,8 +196,8 @@ def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
             )
     source, target = folder / "f.c", folder / "f.so"
     source.write_text("\n".join(lines) + "\n")
-    flags = [flag for flag in _runtime._C_FLAGS if not flag.startswith("-fno-builtin")]
-    subprocess.run([compiler, *flags, *request.param, source, "-o", target, "-lm"], check=True)
+    own = [flag for flag in _runtime._C_FLAGS if not flag.startswith("-fno-builtin")]
+    subprocess.run([str(compiler()), *own, *flags, source, "-o", target, "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 
