@@ -309,8 +309,8 @@ def _is_half(value: Expr) -> bool:
     return bool(value.is_Rational and value.q == 2)
 
 
-RECIPROCALS = (*map(Integer, (-1, -2, -3, -4)), -HALF)  # powers that divisions compute
-WRITTEN_OUT = (*RECIPROCALS, HALF, *map(Integer, (2, 3, 4)))  # powers that the printers write out, with these
+RECIPROCALS = frozenset({*map(Integer, (-1, -2, -3, -4)), -HALF})  # powers that divisions compute
+WRITTEN_OUT = RECIPROCALS | {HALF, *map(Integer, (2, 3, 4))}  # powers that the printers write out, with these
 
 
 def is_quotient(number: Expr) -> bool:

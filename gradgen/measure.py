@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -239,6 +240,7 @@ class Reference:
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
+        self._dense_of: dict[tuple[Any, ...], Worst] = {}
         self._add(self._drawn)
         self._base = len(self._points)
 
@@ -354,7 +356,7 @@ class Reference:
                 close = self._close_errors(roots, columns, found)
         if is_dense:
             for hyper in self._hypers:
-                close = list(map(Worst.including, close, self._dense_errors(roots, hyper)))
+                close = list(map(Worst.including, close, self._densely(roots, hyper)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
             close = list(map(Worst.including, close, self._lost(roots, columns, wide)))
         worst = [
@@ -420,22 +422,25 @@ class Reference:
             count = _MANY_NEIGHBOURS
             peaks += [] if self._is_dense(order) else self._peaks_of_binades(sampled)
         found = [Worst(0.0)] * len(roots)
-        for peak in peaks:
-            sample = self._sample(peak)
+        if not peaks:
+            return found
+        around = [self._around(peak, count) for peak in peaks]
+        sizes = [len(next(iter(close.values()))) for close in around]
+        every = {name: np.concatenate([close[name] for close in around]) for name in peaks[0]}
+        turns = np.concatenate([np.arange(size) for size in sizes])
+        values, exact = (program.on(every, turns) for program in (narrow, wide))
+        for peak, close, end, size in zip(peaks, around, itertools.accumulate(sizes), sizes, strict=True):
+            sample, here = self._sample(peak), slice(end - size, end)
             assert sample is not None
-            close = self._around(peak, count)
-            values, exact = (
-                program.on(close, np.arange(len(next(iter(close.values()))))) for program in (narrow, wide)
-            )
             for k, (place, column) in enumerate(zip(places, columns, strict=True)):
-                right = exact[place]
+                right = exact[place][here]
                 with np.errstate(invalid="ignore"):  # where they differ by more, the peak tells nothing
                     near = np.flatnonzero(
                         (abs(right - float(sample.exact[column])) <= _CLOSE * abs(right)) & np.isfinite(right)
                     )
                 if len(near):
                     scale = float(sample.scale[column])
-                    errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][near])
+                    errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][here][near])
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
                     normal = errors[abs(right[near]) >= least_normal].max(initial=0.0)
@@ -457,6 +462,14 @@ class Reference:
         """
         is_plain = self.dtype == "float64" or all(node.op != "corrected" for node in order)
         return len(self._tensors) == 1 and is_plain and is_quick(order)
+
+    def _densely(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
+        """The same as `_dense_errors`; what is known from before is not computed again."""
+        keys = [(root, *hyper.items()) for root in roots]
+        new = [root for root, key in zip(roots, keys, strict=True) if key not in self._dense_of]
+        found = self._dense_errors(new, hyper) if new else []
+        self._dense_of.update({(root, *hyper.items()): worst for root, worst in zip(new, found, strict=True)})
+        return [self._dense_of[key] for key in keys]
 
     def _dense_errors(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
         """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
