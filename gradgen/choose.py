@@ -17,11 +17,12 @@ from gradgen.compensate import compensated, has_marks, marked, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
 from gradgen.limits import limits
-from gradgen.measure import LEAST_REACH, Reference, Worst
+from gradgen.measure import LEAST_REACH, Reference
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import MARKS
 from gradgen.printers.base import Printer
 from gradgen.rewrite import factored, factors, multiplied_out, rewrite, tried
+from gradgen.worst import Worst
 
 BAR = 4.0
 

@@ -19,7 +19,6 @@ from gradgen.errors import GradgenError
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth
 from gradgen.load import Formula, load
-from gradgen.measure import Worst
 from gradgen.plan import Accuracy, Kernel, plan
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
@@ -27,6 +26,7 @@ from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
 from gradgen.rewrite import Step, folded, recorded, rewrite
 from gradgen.share import share
+from gradgen.worst import Worst
 
 BYTES = {"float16, bfloat16": 2, "float32": 4, "float64": 8}  # the size of an element
 

@@ -8,19 +8,18 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import mpmath
 import numpy as np
 from mpmath import mpf
 
 from gradgen import mpfr, points
+from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
-
-Place = tuple[tuple[str, float | bool], ...]
+from gradgen.worst import Place, Worst
 
 _PRECISION = 160  # bits that an exact value is computed with at first
 _MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
@@ -34,13 +33,7 @@ _MOST_PEAKS = 8  # and of all results together
 _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
-_IN_BINADE, _SMALL_STEP = 1024, 2.0**-22  # inputs of each exponent, and how far one is moved for a derivative
-_THINNER = 4  # every so many of them for float64, whose compensated forms take long
-_CURVED, _FEWER = range(-10, 8), 8  # exponents of which there are so many, and what share of that there is of others
-_IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))
-_NOTABLE = 1.0  # errors up to this are looked at only where there are no others
 _CLOSE = 0.25  # how much the result may differ from that at the peak
-_EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
 _OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
@@ -65,68 +58,6 @@ _CAREFUL = {
     "gamma": 15,
     "erfinv": 40,
 }
-
-
-@dataclass(frozen=True, order=True)
-class Worst:
-    """The worst of some errors, in mixed ULPs.
-
-    Attributes:
-        error: the error.
-        at: where it is.
-        often: at which share of the points the error is large.
-        ordinary: the worst error where neither inputs nor result are extreme.
-        sides: the worst errors where the first input is negative, and where it is not.
-        at_defaults: the worst error where hyper-parameters have their defaults.
-        normal: the worst error where the result is no subnormal number.
-    """
-
-    error: float
-    at: Place = ()
-    often: float = 0.0
-    ordinary: float = 0.0
-    sides: tuple[float, float] = (0.0, 0.0)
-    at_defaults: float = 0.0
-    normal: float = 0.0
-
-    @property
-    def place(self) -> str:
-        """Where the error is, for people."""
-        return ", ".join(f"{name}={value:.9g}" for name, value in self.at)
-
-    @staticmethod
-    def of(errors: Array, at: Callable[[int], Place], often: float, **where: Array) -> Worst:
-        """The worst of the errors at some points.
-
-        Args:
-            errors: the errors.
-            at: tells where the point is that has an index.
-            often: at which share of the points the error is large.
-            where: at which of them neither inputs nor result are extreme (`ordinary`), the first input is not
-                negative (`above`), hyper-parameters have their defaults (`at_defaults`), the result is no subnormal
-                number (`normal`).
-        """
-        if not len(errors):
-            return Worst(0.0)
-        place = int(errors.argmax())
-        ordinary, below, above, at_defaults, normal = (
-            float(errors[which].max(initial=0.0))
-            for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
-        )
-        return Worst(float(errors[place]), at(place), often, ordinary, (below, above), at_defaults, normal)
-
-    def including(self, other: Worst) -> Worst:
-        """With errors that were seen elsewhere."""
-        worse = max(self, other, key=lambda worst: worst.error)
-        return Worst(
-            worse.error,
-            worse.at,
-            max(self.often, other.often),
-            max(self.ordinary, other.ordinary),
-            (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
-            max(self.at_defaults, other.at_defaults),
-            max(self.normal, other.normal),
-        )
 
 
 @dataclass(frozen=True)
@@ -171,7 +102,9 @@ class _Facts:
 
     def extend(self, at: Sequence[Point], samples: Sequence[Sample]) -> None:
         """Append points with the exact values there."""
-        inside = [all(2.0**-_EXTREME < abs(point[x]) < 2.0**_EXTREME for x in self._tensors) for point in at]
+        inside = [
+            all(2.0**-points.EXTREME < abs(point[x]) < 2.0**points.EXTREME for x in self._tensors) for point in at
+        ]
         for column, right in enumerate(self.right):
             exact, scale = [sample.exact[column] for sample in samples], [sample.scale[column] for sample in samples]
             right.extend(Right(exact, scale, self._dtype))
@@ -240,7 +173,7 @@ class Reference:
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
-        self._dense_of: dict[tuple[Any, ...], Worst] = {}
+        self._dense = [Dense(dtype, tensors[0], near, self._facts.is_default(near)) for near in self._hypers]
         self._add(self._drawn)
         self._base = len(self._points)
 
@@ -355,8 +288,8 @@ class Reference:
             if self.dtype == "float32" and not wide:
                 close = self._close_errors(roots, columns, found)
         if is_dense:
-            for hyper in self._hypers:
-                close = list(map(Worst.including, close, self._densely(roots, hyper)))
+            for dense in self._dense:
+                close = list(map(Worst.including, close, dense.errors(roots)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
             close = list(map(Worst.including, close, self._lost(roots, columns, wide)))
         worst = [
@@ -379,7 +312,7 @@ class Reference:
         for place, errors in enumerate(zip(*found, strict=True)):
             x = self._points[place][self._tensors[0]]
             binade, worst = math.frexp(x)[1], max(errors)
-            if abs(binade) < _EXTREME and worst < math.inf:
+            if abs(binade) < points.EXTREME and worst < math.inf:
                 tops[binade, x < 0] = max(tops.get((binade, x < 0), (0.0, 0)), (float(worst), place))
         return [self._points[place] for _, place in tops.values()]
 
@@ -409,7 +342,7 @@ class Reference:
     def _close_errors(self, roots: Sequence[Node], columns: Sequence[int], sampled: Sequence[Array]) -> list[Worst]:
         """The worst errors at very many points near some others, where float64 arithmetic is taken for exact.
 
-        Those are the peaks; where all functions are quick to compute, peaks of every binade, unless `_dense_errors` has
+        Those are the peaks; where all functions are quick to compute, peaks of every binade, unless `Dense` has
         these.
         """
         order = topological(roots)
@@ -456,71 +389,12 @@ class Reference:
         return self._is_dense(topological(roots))
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
-        """Whether what is computed by these nodes is to be looked at in `_dense_errors`.
+        """Whether what is computed by these nodes is to be looked at in `Dense`.
 
         Not what float32 would be compensated in: it is computed in float64.
         """
         is_plain = self.dtype == "float64" or all(node.op != "corrected" for node in order)
         return len(self._tensors) == 1 and is_plain and is_quick(order)
-
-    def _densely(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
-        """The same as `_dense_errors`; what is known from before is not computed again."""
-        keys = [(root, *hyper.items()) for root in roots]
-        new = [root for root, key in zip(roots, keys, strict=True) if key not in self._dense_of]
-        found = self._dense_errors(new, hyper) if new else []
-        self._dense_of.update({(root, *hyper.items()): worst for root, worst in zip(new, found, strict=True)})
-        return [self._dense_of[key] for key in keys]
-
-    def _dense_errors(self, roots: Sequence[Node], hyper: Mapping[str, float | bool]) -> list[Worst]:
-        """The worst errors at very many inputs of each ordinary exponent; float64 arithmetic is taken for exact."""
-        order = topological(roots)
-        dtype = "short" if self.dtype == "float64" else self.dtype
-        narrow, wide = (Program(order, form, is_quick=True) for form in (FORMATS[dtype], FORMATS["wide"]))
-        (name,) = self._tensors
-        x = _dense()[:: 1 if self.dtype == "float32" else _THINNER]
-        given = {other: float(value) for other, value in hyper.items()}
-
-        def computed(program: Program, x: Array) -> list[Array]:
-            inputs = {name: x, **{other: np.full(len(x), value) for other, value in given.items()}}
-            return program.on(inputs, np.arange(len(x)))
-
-        values, exact = computed(narrow, x), computed(wide, x)
-        places = [order.index(root) for root in roots]
-        rights = [Right.of_doubles(exact[place], 0.0, dtype) for place in places]
-        rounded, least_normal = FORMATS[dtype].nearest, math.ldexp(1.0, SMALLEST_EXPONENT[dtype])
-        smallest = math.ldexp(least_normal, MANTISSA[self.dtype])
-        most = [  # by the result alone, of which the scale can only make less
-            np.where(np.isfinite(exact[place]), right.errors(rounded(values[place])), 0.0)
-            for place, right in zip(places, rights, strict=True)
-        ]
-        found = [Worst(0.0)] * len(roots)
-        for least in (_NOTABLE, 0.0):  # mostly the first few tell
-            unknown = [k for k, worst in enumerate(found) if worst.error < _NOTABLE]
-            worse = [most[k] > max(least, found[k].error) for k in unknown]
-            at = np.flatnonzero(np.any(worse, axis=0)) if worse else np.zeros(0, int)
-            moved = computed(wide, x[at] * (1 + _SMALL_STEP))
-            for k in unknown:
-                right, value = exact[places[k]][at], rounded(values[places[k]][at])
-                with np.errstate(all="ignore"):
-                    shift = abs(moved[places[k]] - right) / _SMALL_STEP
-                use = np.isfinite(right) & np.isfinite(shift)
-                errors = Right.of_doubles(right[use], shift[use], dtype).errors(value[use])
-                x_there, size = x[at[use]], abs(right[use])
-
-                def there(place: int, xs: Array = x_there) -> Place:
-                    return ((name, float(xs[place])), *hyper.items())
-
-                seen = Worst.of(
-                    errors,
-                    there,
-                    0.0,
-                    ordinary=(size > smallest) & (size < 1 / smallest),
-                    above=x_there >= 0,
-                    at_defaults=np.full(len(errors), self._facts.is_default(hyper)),
-                    normal=size >= least_normal,
-                )
-                found[k] = found[k].including(seen)
-        return found
 
     def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
         """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""
@@ -553,7 +427,7 @@ class Reference:
             if name not in self._tensors:
                 columns[name] = np.full(count, float(value))
                 continue
-            spread = 2 * (np.arange(1, count + 1) * _IRRATIONAL[k % len(_IRRATIONAL)] % 1) - 1
+            spread = 2 * (np.arange(1, count + 1) * points.IRRATIONAL[k % len(points.IRRATIONAL)] % 1) - 1
             spread[::2] *= _CLOSER
             columns[name] = FORMATS[self.dtype].nearest(value * (1 + _NEAR * spread))
         keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
@@ -650,22 +524,6 @@ class Reference:
 
 def _lifted(point: Point) -> dict[str, mpf | bool]:
     return {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
-
-
-@cache
-def _dense() -> Array:
-    """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern.
-
-    Where functions neither have their limits nor are about linear there are more.
-    """
-    within = 1 + np.arange(1, _IN_BINADE + 1) * _IRRATIONAL[0] % 1
-    sizes = np.concatenate(
-        [
-            2.0**power * within[: None if power in _CURVED else _IN_BINADE // _FEWER]
-            for power in range(1 - _EXTREME, _EXTREME)
-        ]
-    )
-    return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 
 
 def _often(errors: Array) -> float:

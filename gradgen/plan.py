@@ -19,10 +19,10 @@ from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
 from gradgen.limits import limits
 from gradgen.load import Formula
-from gradgen.measure import Worst
 from gradgen.names import Namer
 from gradgen.rewrite import rewrite
 from gradgen.share import share
+from gradgen.worst import Worst
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ _EXPONENTS = (
     *(-1060, -1000, -600, -300, -140, -125, -100, -60, -50, -40, -30, -24, -20, -16, -13, -10, -8, -7),
     *(5, 6, 7, 8, 9, 10, 13, 20, 30, 45, 63, 70, 100, 126, 300, 520),
 )
+EXTREME = 30  # the power of two from which on an input, or its reciprocal, is no ordinary one
+IRRATIONAL = tuple(math.sqrt(prime) for prime in (5, 2, 3, 7, 11, 13))  # whose multiples have no pattern
 _ORDINARY = 44  # numbers of ordinary size
 _EVERY = {"float32": 3, "float64": 29}  # so many powers of two apart are numbers of one input
 _LARGEST_SHARES = (0.3, 0.6, 1.0)  # of the largest number

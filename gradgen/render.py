@@ -21,12 +21,12 @@ from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
 from gradgen.load import class_name
-from gradgen.measure import Worst
 from gradgen.plan import Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.torch import TorchPrinter
+from gradgen.worst import Worst
 
 WIDTH = 120
 

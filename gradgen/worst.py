@@ -1,0 +1,72 @@
+"""The worst of some modelled errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradgen.ulp import Array
+
+Place = tuple[tuple[str, float | bool], ...]
+
+
+@dataclass(frozen=True, order=True)
+class Worst:
+    """The worst of some errors, in mixed ULPs.
+
+    Attributes:
+        error: the error.
+        at: where it is.
+        often: at which share of the points the error is large.
+        ordinary: the worst error where neither inputs nor result are extreme.
+        sides: the worst errors where the first input is negative, and where it is not.
+        at_defaults: the worst error where hyper-parameters have their defaults.
+        normal: the worst error where the result is no subnormal number.
+    """
+
+    error: float
+    at: Place = ()
+    often: float = 0.0
+    ordinary: float = 0.0
+    sides: tuple[float, float] = (0.0, 0.0)
+    at_defaults: float = 0.0
+    normal: float = 0.0
+
+    @property
+    def place(self) -> str:
+        """Where the error is, for people."""
+        return ", ".join(f"{name}={value:.9g}" for name, value in self.at)
+
+    @staticmethod
+    def of(errors: Array, at: Callable[[int], Place], often: float, **where: Array) -> Worst:
+        """The worst of the errors at some points.
+
+        Args:
+            errors: the errors.
+            at: tells where the point is that has an index.
+            often: at which share of the points the error is large.
+            where: at which of them neither inputs nor result are extreme (`ordinary`), the first input is not
+                negative (`above`), hyper-parameters have their defaults (`at_defaults`), the result is no subnormal
+                number (`normal`).
+        """
+        if not len(errors):
+            return Worst(0.0)
+        place = int(errors.argmax())
+        ordinary, below, above, at_defaults, normal = (
+            float(errors[which].max(initial=0.0))
+            for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
+        )
+        return Worst(float(errors[place]), at(place), often, ordinary, (below, above), at_defaults, normal)
+
+    def including(self, other: Worst) -> Worst:
+        """With errors that were seen elsewhere."""
+        worse = max(self, other, key=lambda worst: worst.error)
+        return Worst(
+            worse.error,
+            worse.at,
+            max(self.often, other.often),
+            max(self.ordinary, other.ordinary),
+            (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
+            max(self.at_defaults, other.at_defaults),
+            max(self.normal, other.normal),
+        )
