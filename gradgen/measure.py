@@ -538,4 +538,10 @@ def _precision(point: Point) -> int:
 
 
 def _agree(a: mpf, b: mpf) -> bool:
-    return bool(abs(a - b) <= abs(b) * mpf(2) ** -_AGREE)
+    """Whether the difference of two finite numbers is small; in whole numbers, for it is asked very often."""
+    (sign, p, i, _), (other_sign, q, k, _) = a._mpf_, b._mpf_
+    if not p or not q or sign != other_sign or abs(mpmath.mag(a) - mpmath.mag(b)) > 1:
+        return not p and not q
+    least = min(i, k)
+    p, q = p << i - least, q << k - least
+    return bool(abs(p - q) << _AGREE <= q)

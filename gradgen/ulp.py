@@ -13,6 +13,7 @@ from mpmath import mpf
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _HUGE = 1e300  # a scale whose unit makes every error none
+_DIGITS = 53  # of a double
 
 # "short" has the digits of float32 and the range of float64: `gradgen.model`.
 MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11, "short": 24}
@@ -117,10 +118,30 @@ def _row(exact: mpf, scale: mpf, dtype: str) -> tuple[float, float, float, int, 
     if mpmath.isinf(exact):
         return 0.0, 0.0, 1.0, 2 * sign, False
     power = max(_ulp_exponent(exact, dtype), _ulp_exponent(scale, dtype))
-    unit = mpmath.ldexp(1, power)
     is_near = mpmath.mag(exact) >= -SMALLEST_EXPONENT[dtype]  # to the largest number
-    beyond = sign if is_near and abs(exact) + 4 * unit > LARGEST[dtype] else 0
+    beyond = sign if is_near and abs(exact) + mpmath.ldexp(4, power) > LARGEST[dtype] else 0
     nearest = float(exact)
     if math.isinf(nearest):
         nearest = 0.0
-    return nearest, float(mpmath.ldexp(exact - nearest, -power)), float(unit), beyond, False
+    whole, exponent = _rest(exact, nearest)
+    return nearest, _double(whole, exponent - power), _double(1, power), beyond, False
+
+
+def _rest(exact: mpf, nearest: float) -> tuple[int, int]:
+    """What a double lacks of a number, as a whole number times a power of two."""
+    sign, mantissa, exponent, _ = exact._mpf_
+    whole = -mantissa if sign else mantissa
+    if not nearest:
+        return whole, exponent
+    share, power = math.frexp(nearest)
+    least = min(exponent, power - _DIGITS)
+    return (whole << exponent - least) - (int(math.ldexp(share, _DIGITS)) << power - _DIGITS - least), least
+
+
+def _double(whole: int, power: int) -> float:
+    """A whole number times a power of two."""
+    dropped = max(whole.bit_length() - 64, 0)
+    try:
+        return math.ldexp(whole >> dropped, power + dropped)
+    except OverflowError:
+        return math.copysign(math.inf, whole)
