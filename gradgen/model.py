@@ -315,19 +315,18 @@ _SIDES = np.array([1, -1, 1, 1, -1, -1])
 
 def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
     """A function of the table, off by the error it may have: here to this side, there to that."""
-    rows = list(zip(*(arg.tolist() for arg in args), strict=True))
-    nearest, rest, is_exact = (np.array(column) for column in zip(*(_exact(op, *row) for row in rows), strict=True))
+    nearest, rest, is_exact = _exactly(op, *(arg.tobytes() for arg in args))
     off = _off(op, form, places)
     value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
     if op.startswith("mul_"):
-        scaled_up = np.array([_scaled_up(op.removeprefix("mul_"), row[1]) for row in rows])
+        scaled_up = np.array([_scaled_up(op.removeprefix("mul_"), factor) for factor in args[1].tolist()])
         value = _without_vanished(value, args[0], form.nearest(scaled_up))
     return value
 
 
 def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
     """The same by arithmetic alone."""
-    value = quick.FUNCTIONS[op](*args)
+    value = _quickly(op, *(arg.tobytes() for arg in args))
     is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
     found: Array = form.nearest(np.where(is_exact, value, value + value * _off(op, form, places)))
     if op.startswith("mul_"):
@@ -345,6 +344,21 @@ def _off(op: str, form: Format, places: Array) -> Array:
     """By what share of its value a function errs before it is rounded."""
     off: Array = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
     return off
+
+
+@lru_cache(maxsize=1 << 8)
+def _exactly(op: str, *columns: bytes) -> tuple[Array, Array, Array]:
+    """What `_exact` gives for doubles: forms of a result have the same functions of the same inputs."""
+    rows = zip(*(np.frombuffer(column).tolist() for column in columns), strict=True)
+    nearest, rest, is_exact = zip(*(_exact(op, *row) for row in rows), strict=True)
+    return np.array(nearest), np.array(rest), np.array(is_exact)
+
+
+@lru_cache(maxsize=1 << 7)
+def _quickly(op: str, *columns: bytes) -> Array:
+    """A function of doubles by arithmetic alone."""
+    found: Array = quick.FUNCTIONS[op](*map(np.frombuffer, columns))
+    return found
 
 
 @lru_cache(maxsize=1 << 16)
