@@ -157,6 +157,7 @@ RULES: tuple[Rule, ...] = (
     Rule("1/(u + v) - u/(u + v)**2", "v/(u + v)**2", "where u is large, the difference of numbers nearly equal"),
     # Logarithms of sums
     Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
+    Rule("log(sigmoid(u)/sigmoid(v))", "softplus(-v) - softplus(-u)", "both underflow, and their quotient overflows"),
     Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log((1 + exp(u))*sigmoid(v))", "softplus(u) - softplus(-v)", _OVERFLOW),
@@ -187,6 +188,7 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
+    Rule("sigmoid(u)*sigmoid(-v) - sigmoid(v)*sigmoid(-u)", "sigmoid(u) - sigmoid(v)", "a difference of more factors"),
     Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
     Rule("u*sign(u)", "abs(u)", "one function, so that a quotient can be put in lowest terms"),
     # Comparisons with what is no input itself
@@ -339,7 +341,10 @@ RULES: tuple[Rule, ...] = (
             ("sinh(u) - sinh(v)", "where(eq(u, v), sign(u) - sign(v), 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), abs(u) - abs(v), 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
-            ("softplus(u) - softplus(v)", "log1p(expm1(u - v)*sigmoid(v))"),
+            (
+                "softplus(u) - softplus(v)",
+                "where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), softplus(u) - softplus(v))",
+            ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),
             ("log(u)", "log1p(u - 1)"),

@@ -90,6 +90,12 @@ EXAMPLES = {
     "1/(u + v) - u/(u + v)**2": Example("abs(x)**k/(1 + abs(x)**k)", by="x", x=1e10, k=2.5),
     # Logarithms of sums
     "log(sigmoid(u))": Example("log(1/(1 + exp(-x)))", x=-800.0),
+    "log(sigmoid(u)/sigmoid(v))": Example(
+        "1/(1 + exp(-x))*log((1 + exp(-y))/(1 + exp(-x)))"
+        " + (1 - 1/(1 + exp(-x)))*log((1 - 1/(1 + exp(-x)))/(1 - 1/(1 + exp(-y))))",
+        x=800.0,
+        y=790.0,
+    ),
     "log(a + b*exp(u))": Example("log(3 + exp(x))", x=800.0),
     "log1p(exp(u))": Example("log1p(exp(x))", x=800.0),
     "log((1 + exp(u))*sigmoid(v))": Example("log((1 + exp(x))/(1 + exp(x - 1)))", by="x", x=1000.0),
@@ -111,6 +117,9 @@ EXAMPLES = {
     "softplus(v*u)/u": Example("log(1 + exp(k*x))/k", after="softplus(v*u)/u", x=1e308, k=40.0),
     "softplus(a*u)": Example("log(1 + exp(40*x))/40", after="softplus(a*u)", x=1e308),
     "softplus(-u) - softplus(u)": Example("log(1 + exp(-x)) - log(1 + exp(x))", x=1e-10),
+    "sigmoid(u)*sigmoid(-v) - sigmoid(v)*sigmoid(-u)": Example(
+        "1/(1 + exp(-x))/(1 + exp(y)) - 1/(1 + exp(x))/(1 + exp(-y))", after="sigmoid(u) - sigmoid(v)", x=1e-9, y=-1e-9
+    ),
     "abs(u)*sign(u)": Example("abs(x)*sign(x)", by="x", x=0.0),
     "u*sign(u)": Example("x/(1 + abs(x))", by="x", after="as one fraction", x=1e20),
     # Comparisons with what is no input itself

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -514,6 +515,21 @@ class TestExhaustive:
         subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
         value, *_ = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
         assert value.bad == 2 * 1023
+
+    @pytest.mark.parametrize("low", [-math.inf, 2.0, 2.0 + 2**-9])
+    def test_nan_in_every_type_is_bad_where_there_is_a_number(self, tmp_path: Path, low: float) -> None:
+        def function(x: Tensor) -> Tensor:
+            return torch.where((x > low) & (x < 2.25), math.nan, x)
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        value, *_ = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
+        assert value.bad
+        assert re.match(r"value at x=\S+: nan in place of", value.bad_at)
+
+    def test_nan_where_there_is_no_number_is_right(self, tmp_path: Path) -> None:
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return log(x)\n", tmp_path), torch.log)
+        value, *_ = exhaustive.run(subject, Space(["x"], torch.float16, 1), lambda: None, {})
+        assert not value.bad
 
     def test_the_command(self, verify: Verify) -> None:
         result = verify(SQUARE, "--exhaustive", "--stride", "65537")

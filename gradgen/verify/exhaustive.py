@@ -1,6 +1,6 @@
 """The exhaustive run: the C kernels for narrow types, at every input that there is, against those for float64.
 
-The float64 kernels are held against mpmath by the ordinary run.
+The float64 kernels are held against mpmath by the ordinary run; and here, where they give NaN, at some of these inputs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
+import mpmath
 import torch
+from mpmath import nstr
 from torch import Tensor
 
 from gradgen.ulp import MANTISSA
 from gradgen.verify.measure import Measured, dtype_name, jet, shown
-from gradgen.verify.quantity import Quantity
+from gradgen.verify.quantity import Exact, Point, Quantity
+from gradgen.verify.reference import Reference
 from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject
 
@@ -27,6 +30,7 @@ PATH = "cpu, exhaustive"
 _STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
 _EXPONENT = 0x7FF << 52  # of a float64
 _SMALL = 4.0  # ulps: up to here the mean takes errors as the quick look has them, however exactly they are known
+_MOST_GAPS, _GAPS_APART = 4, 256  # stretches of NaN looked at in a chunk; of chunks of nothing else, one in so many
 _T = TypeVar("_T")
 
 
@@ -48,17 +52,36 @@ def run(
     simple = [quantity for quantity in subject.quantities if len(quantity.wrt) < 2]
     sweeps += [_Sweep(subject, space.dtype, name, call, simple) for name, call in others.items()]
 
-    def examine(k: int) -> list[list[Measured]]:
+    reference = Reference(subject.formula, subject.hyper)
+
+    def examine(k: int) -> tuple[list[list[Measured]], list[tuple[Quantity, Point]]]:
         inputs = space[k]
         wide = {name: x.double() for name, x in inputs.items()}
         exact = jet(subject.refer, wide, subject.differentiable, subject.quantities)
-        return [sweep.examined(inputs, wide, exact) for sweep in sweeps]
+        gaps = [(quantity, point) for quantity in exact for point in _gaps(wide, exact[quantity], k % _GAPS_APART == 0)]
+        return [sweep.examined(inputs, wide, exact) for sweep in sweeps], gaps
 
-    for found in _in_threads(examine, len(space)):
+    for found, gaps in _in_threads(examine, len(space)):
         for sweep, rows in zip(sweeps, found, strict=True):
             sweep.add(rows)
+        for quantity, point in gaps:  # not in the threads, which would have to share mpmath's precision
+            sweeps[0].check(quantity, point, reference(point, {Quantity(quantity.output, ()): None, quantity: None}))
         progress()
     return [row for sweep in sweeps for row in sweep.rows.values()]
+
+
+def _gaps(wide: Mapping[str, Tensor], exact: Tensor, everywhere: bool) -> Iterator[Point]:
+    """Finite inputs for which float64 gives NaN: one of each stretch, up to some; of a whole chunk if wanted."""
+    is_gap = exact.isnan()
+    for x in wide.values():
+        is_gap &= x.isfinite()
+    if not is_gap.any() or (is_gap.all() and not everywhere):
+        return
+    places = is_gap.nonzero().squeeze(1)
+    ends = (places.diff() > 1).nonzero().squeeze(1) + 1
+    for stretch in places.tensor_split(ends[: _MOST_GAPS - 1])[:_MOST_GAPS]:
+        middle = stretch[len(stretch) // 2]
+        yield {name: x[middle].item() for name, x in wide.items()}
 
 
 def _in_threads(function: Callable[[int], _T], count: int) -> Iterator[_T]:
@@ -120,6 +143,14 @@ class _Sweep:
         """Take in what was found in a chunk; in the order of the chunks, so that each run finds the same."""
         for row in rows:
             self.rows[row.kind].add(row)
+
+    def check(self, quantity: Quantity, point: Point, known: Mapping[Quantity, Exact]) -> None:
+        """Take in that a result is NaN at a point, in float64 too, if it should be a number."""
+        right = known.get(quantity)
+        if right is not None and mpmath.isfinite(right.value):
+            row, what = self.rows[quantity.kind], quantity.described(len(self._subject.formula.outputs))
+            row.bad += 1
+            row.bad_at = row.bad_at or f"{what} at {shown(point, self._dtype)}: nan in place of {nstr(right.value, 9)}"
 
     def examined(
         self, inputs: dict[str, Tensor], wide: dict[str, Tensor], exact: dict[Quantity, Tensor]
