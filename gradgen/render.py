@@ -267,6 +267,7 @@ class _KernelText:
 
     @property
     def _lifts(self) -> bool:
+        """Whether numbers alone would meet a function, or a division that Python refuses, by 0."""
         order = topological(node for _, node in self._kernel.results)
         scalar = self._scalar_nodes
         inside = {arg for node in order if node in scalar for arg in node.args}
@@ -274,7 +275,8 @@ class _KernelText:
             if not node.args or node.op in ("add", "mul"):
                 continue
             divides = node.op == "pow" and node.args[1].is_number(-1) and node not in inside
-            if not divides or any(node in n.args and n.op != "mul" for n in order):
+            uses = [n for n in order for arg in n.args if arg is node]
+            if not divides or [n.op for n in uses] != ["mul"]:  # x/k alone is a division of a tensor
                 return True
         return False
 

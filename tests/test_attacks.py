@@ -76,6 +76,18 @@ def test_an_infinite_default(tmp_path: Path) -> None:
     assert module.f(torch.tensor([3.0, -5.0])).tolist() == [math.inf, -math.inf]
 
 
+def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
+    """Python refuses to divide by 0; tensors and kernels give what IEEE says."""
+    module, _ = build("@op\ndef f(x, k: float = 1.0):\n    return x**2/(2*k**2) + x*(1 + 1/k)\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.tensor([1.0, 2.0], requires_grad=True)
+            out = module.f(x, k=0.0)
+            (grad,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(grad.sum(), x)
+            assert [*out.tolist(), *grad.tolist(), *second.tolist()] == [math.inf] * 6
+
+
 def test_three_terms(tmp_path: Path) -> None:
     text = "@op\ndef f(x, y, z):\n    return sqrt(x**2 + y**2 + z**2), log(exp(x) + exp(y) + exp(z))\n"
     module, _ = build(text, tmp_path)
