@@ -51,7 +51,8 @@ _SCREEN = 7  # of how many points one is looked at first
 _CAREFUL = {
     "bessel_j": 20,
     "bessel_y": 40,
-    "bessel_i": 20,
+    "bessel_i": 60,
+    "bessel_ie": 60,
     "polygamma": 80,
     "digamma": 30,
     "loggamma": 40,
@@ -157,7 +158,7 @@ class Reference:
         self._program = mpfr.Program(self._order, roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
-        slow = [node for node in self._order if node.op in _CAREFUL]
+        slow = [node for node in self._order if node.op in _CAREFUL and not node.op.startswith("bessel_i")]
         magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
         self._hypers = points.hyper_parameters(hyper, dtype)
         if len(tensors) == 1:

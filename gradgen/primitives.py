@@ -136,6 +136,13 @@ def _bessel(kind: str, sign: int) -> Derivative:
     return derivative
 
 
+def _scaled_bessel(y: Node, n: Node, x: Node) -> tuple[Any, Any]:
+    """That of I_n(x), times exp(-|x|), and what this has; A&S 9.6.26."""
+    order = int(n.number)  # type: ignore[arg-type]
+    before, after = _f("bessel_ie", abs(order - 1), x), _f("bessel_ie", order + 1, x)
+    return 0, HALF * (before + after) - _where_nonnegative(x) * y
+
+
 def _unit(y: Node, a: Node, h: Node) -> tuple[Any, Any]:
     return 1 / h, -y / h
 
@@ -157,6 +164,10 @@ def _bessel_exact(function: Callable[..., Any]) -> Callable[..., Any]:
         return mpmath.mpf(0) if function is mpmath.besselj or x > 0 else mpmath.nan
 
     return exact
+
+
+def _scaled_bessel_exact(n: Any, x: Any) -> Any:
+    return mpmath.mpf(0) if mpmath.isinf(x) else mpmath.besseli(int(n), x) * mpmath.exp(-abs(x))
 
 
 def _real_or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -651,6 +662,8 @@ _ROWS = [
             ("bessel_i", -1, mpmath.besseli, sympy.besseli),
         )
     ),
+    # I_n(x) exp(-|x|)
+    _row("bessel_ie", _scaled_bessel, arity=2, exact=_scaled_bessel_exact, constant_operands=1, ulps=2),
     # Norms, extremes, steps
     _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=2),
     _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),

@@ -347,6 +347,7 @@ RULES: tuple[Rule, ...] = (
             ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),
+            ("bessel_i(a, u)", "bessel_ie(a, u)*exp(abs(u))"),
             ("log(u)", "log1p(u - 1)"),
             ("log(u)", "where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))"),
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),

@@ -618,39 +618,65 @@ def erfinv(y: Tensor) -> Tensor:
 
 # Bessel functions of integer order n >= 0
 
-C["bessel_i"] = """\
-/* The modified Bessel function of the first kind: the power series A&S 9.6.10 up to 30 + n^2, the asymptotic one
-   9.7.1 beyond, its exponential in two halves, for one overflows too early. */
-FN real bessel_i(int n, real x) {
-    double z = x, a = fabs(z), sum, term = 1;
-    if (a <= 30 + n * n) {
-        for (int k = 1; k <= n; k++) term *= 0.5 * a / k;
+C["bessel_i_sum"] = """\
+/* I_n(a) for a >= 0 by the power series A&S 9.6.10, up to 24 + n^2; beyond I_n(a) sqrt(2 pi a) exp(-a), by the
+   asymptotic one 9.7.1. The terms of the former are many, each made of the one before: with what they lack. */
+FN double bessel_i_sum(int n, double a) {
+    double sum, term = 1;
+    if (a <= 24 + n * n) {
+        double h = 0.5 * a, square = h * h, square_lacks = fma(h, h, -square), lacks = 0, rest = 0;
+        for (int k = 1; k <= n; k++) {
+            double product = term * h, next = product / k;
+            lacks = (lacks * h + fma(term, h, -product) + fma(-next, k, product)) / k;
+            term = next;
+        }
         sum = term;
+        rest = lacks;
         for (int k = 1; term > 1e-17 * sum; k++) {
-            term *= 0.25 * a * a / (k * (k + (double) n));
-            sum += term;
+            double by = k * (k + (double) n), product = term * square, next = product / by;
+            lacks = lacks * square + term * square_lacks + fma(term, square, -product);
+            lacks = (lacks + fma(-next, by, product)) / by;
+            term = next;
+            double total = sum + term, part = total - sum;
+            rest += (sum - (total - part)) + (term - part) + lacks;
+            sum = total;
         }
-    } else {
-        sum = 1;
-        for (int k = 1; k < 25; k++) {
-            term *= ((2.0 * k - 1) * (2 * k - 1) - 4.0 * n * n) / (8 * k * a);
-            sum += term;
-        }
-        term = exp(a > 2000 ? 1000 : 0.5 * a);
-        sum *= term / sqrt(6.283185307179586 * (a > 2000 ? 2000 : a));
-        sum *= term;
+        return sum + rest;
     }
-    return real(z < 0 && n % 2 ? -sum : sum);
+    sum = 0;
+    for (int k = 1; k < 30; k++) {
+        term *= ((2.0 * k - 1) * (2 * k - 1) - 4.0 * n * n) / (8 * k * a);
+        sum += term;
+    }
+    return 1 + sum; /* not first, or every addition would round it */
 }
 """
-TORCH["bessel_i"] = '''\
-def bessel_i(n: int, x: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind: the power series A&S 9.6.10 up to 30 + n^2, the asymptotic
-    one 9.7.1 beyond, its exponential in two halves, for one overflows too early.
+C["bessel_i"] = """\
+/* The modified Bessel function of the first kind; far out with its exponential in two halves, for one overflows too
+   early. */
+FN real bessel_i(int n, real x) {
+    double z = x, a = fabs(z), y = bessel_i_sum(n, a);
+    if (a > 24 + n * n) {
+        double half = exp(a > 2000 ? 1000 : 0.5 * a);
+        y = half * (y * half / sqrt(6.283185307179586 * (a > 2000 ? 2000 : a)));
+    }
+    return real(z < 0 && n % 2 ? -y : y);
+}
+"""
+C["bessel_ie"] = """\
+/* The modified Bessel function of the first kind, times exp(-|x|). */
+FN real bessel_ie(int n, real x) {
+    double z = x, a = fabs(z), y = bessel_i_sum(n, a);
+    y = a > 24 + n * n ? y / (4 * sqrt(0.39269908169872414 * a)) : y * exp(-a); /* sqrt(2 pi a) */
+    return real(z < 0 && n % 2 ? -y : y);
+}
+"""
+TORCH["bessel_i_sum"] = '''\
+def bessel_i_sum(n: int, a: Tensor) -> Tensor:
+    """I_n(a) for a >= 0 by the power series A&S 9.6.10, up to 24 + n^2; beyond I_n(a) sqrt(2 pi a) exp(-a), by the
+    asymptotic one 9.7.1.
     """
-    z = x.double()
-    a = z.abs()
-    h = 0.5 * a.clamp(max=30 + n * n)
+    h = 0.5 * a.clamp(max=24 + n * n)
     term = torch.ones_like(h)
     for k in range(1, n + 1):
         term = term * h / k
@@ -658,15 +684,34 @@ def bessel_i(n: int, x: Tensor) -> Tensor:
     for k in range(1, 50 + n * n):
         term = term * (h * h / (k * (k + n)))
         near = near + term
-    term = far = 1.0
-    for k in range(1, 25):
+    term, far = 1.0, 0.0
+    for k in range(1, 30):
         term = term * (((2 * k - 1) ** 2 - 4 * n * n) / (8 * k)) / a
         far = far + term
+    return torch.where(a <= 24 + n * n, near, 1 + far)
+'''
+TORCH["bessel_i"] = '''\
+def bessel_i(n: int, x: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind; far out with its exponential in two halves, for one overflows
+    too early.
+    """
+    z = x.double()
+    a = z.abs()
+    y = bessel_i_sum(n, a)
     half = torch.exp(0.5 * a.clamp(max=2000))
-    far = far * (half / torch.sqrt(2 * math.pi * a.clamp(max=2000))) * half
-    y = torch.where(a <= 30 + n * n, near, far)
+    y = torch.where(a <= 24 + n * n, y, half * (y * half / torch.sqrt(2 * math.pi * a.clamp(max=2000))))
     return (torch.where(z < 0, -y, y) if n % 2 else y).to(x.dtype)
 '''
+TORCH["bessel_ie"] = '''\
+def bessel_ie(n: int, x: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind, times exp(-|x|)."""
+    z = x.double()
+    a = z.abs()
+    y = bessel_i_sum(n, a)
+    y = torch.where(a <= 24 + n * n, y * torch.exp(-a), y / (4 * torch.sqrt(math.pi / 8 * a)))  # sqrt(2 pi a)
+    return (torch.where(z < 0, -y, y) if n % 2 else y).to(x.dtype)
+'''
+NEEDS["bessel_i"] = NEEDS["bessel_ie"] = ("bessel_i_sum",)
 
 C["bessel_jy"] = """\
 /* J_n(x), or Y_n(x) if `second`, for x >= 0. From max(6, n) on the orders 0 and 1 in the form of Hankel, A&S 9.2.5

@@ -39,16 +39,18 @@ class _Simple(Subject):
 class _Inside(Space):
     """Of all float32 numbers those in an open interval, and NaN where that is everything."""
 
-    def __init__(self, names: Sequence[str], interval: tuple[float, float]) -> None:
-        super().__init__(names, torch.float32, 1)
+    def __init__(self, names: Sequence[str], interval: tuple[float, float], stride: int) -> None:
+        super().__init__(names, torch.float32, stride)
         self._low, self._high = interval
         self._all = interval == (-math.inf, math.inf)
         self._chunks = [k for k in range(super().__len__()) if self._all or self._meets(k)]
 
     def _meets(self, k: int) -> bool:
-        """Whether a chunk may have numbers inside: it is of one sign, so that its ends are its extremes."""
-        low, high = sorted(self._numbers(self._indices(k)[[0, -1]]).tolist())
-        return high > self._low and low < self._high
+        """Whether a chunk may have numbers inside: where it is of one sign its ends are its extremes."""
+        ends = self._numbers(self._indices(k)[[0, -1]] * self._step)
+        low, high = sorted(ends.tolist())
+        has_both_signs = bool(ends[0].signbit() != ends[1].signbit())  # where numbers are few
+        return has_both_signs or (high > self._low and low < self._high)
 
     def __len__(self) -> int:
         """How many chunks there are."""
@@ -57,12 +59,12 @@ class _Inside(Space):
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         """A chunk: a column of what is inside."""
         ((name, x),) = super().__getitem__(self._chunks[k]).items()
-        whole = self._all or all(self._low < end < self._high for end in (x[0], x[-1]))
+        whole = self._all or all(self._low < end < self._high for end in (x[0], x[-1], x.min(), x.max()))
         return {name: x if whole else x[(x > self._low) & (x < self._high)]}
 
 
-def measured(names: Sequence[str]) -> Iterator[tuple[str, list[Measured]]]:
-    """The worst errors of value and gradient, formula by formula."""
+def measured(names: Sequence[str], stride: int = 1) -> Iterator[tuple[str, list[Measured]]]:
+    """The worst errors of value and gradient, formula by formula, at every so manieth number."""
     with tempfile.TemporaryDirectory() as folder:
         package = new_package(Path(folder, "built_exhaustively"))
         for name in names:
@@ -76,7 +78,7 @@ def measured(names: Sequence[str]) -> Iterator[tuple[str, list[Measured]]]:
             refer = getattr(importlib.import_module(f"{reference.name}.{name}"), name)
             sys.path.remove(folder)
             subject = _Simple(formula, function, runtime, refer)
-            yield name, exhaustive.run(subject, _Inside(subject.inputs, domain(name)[0]), lambda: None, {})
+            yield name, exhaustive.run(subject, _Inside(subject.inputs, domain(name)[0], stride), lambda: None, {})
 
 
 def row(name: str, found: Sequence[Measured]) -> str:

@@ -217,6 +217,7 @@ EXAMPLES = {
     "softplus(u) - softplus(v)": Example("log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
     "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
+    "bessel_i(a, u)": Example("log(bessel_i(0, x))", x=800.0),
     "log(u) = log1p(u - 1)": Example("log(2 - cos(x))", x=1e-5),
     "log(u) = where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))": Example("log(2/(1 + exp(-x)))", x=1e-10),
     "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),

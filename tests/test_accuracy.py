@@ -7,6 +7,7 @@ looked at in `test_exhaustive`.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 from collections.abc import Iterator
@@ -15,14 +16,15 @@ from dataclasses import replace
 import pytest
 import torch
 from exceptions import BAR
-from gallery import OPS, Op
+from gallery import OPS, ROOT, Op
 from subjects import subject
 
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
-from gradgen.verify import many
+from gradgen.verify import many, run
 from gradgen.verify.measure import Measured, Sample, compared, computed
 from gradgen.verify.quantity import Point
 from gradgen.verify.reference import Reference
+from gradgen.verify.settings import Settings
 
 PATHS = ["cpu", "torch"]
 
@@ -118,3 +120,12 @@ def test_float64_at_many_numbers(op: Op, given: dict[str, float]) -> None:
     results, _ = computed(measured, "cpu", torch.float64, [point for point, _ in samples])
     for row in compared(measured, "float64", samples, {"cpu": results}):
         assert row.passes(BAR), f"{row.at}; {row.bad_at}"
+
+
+def test_the_record_is_of_every_op_and_by_the_method_of_today() -> None:
+    text = (ROOT / "docs" / "accuracy.md").read_text()
+    recorded = text[text.index("<!-- measured: begin -->") : text.index("<!-- measured: end -->")]
+    assert run._method(Settings((), exhaustive=True)) in recorded
+    for op, dtype in itertools.product(OPS, ("float16", "bfloat16", "float32", "float64")):
+        label = ", ".join([op.name, *(f"{name}={default}" for name, (default, _) in op.hyper.items())])
+        assert f"\n| {label} | {dtype} | " in recorded

@@ -32,7 +32,8 @@ C_TEXTS, TORCH, NEEDS = (
 )
 HELPERS = {part for parts in NEEDS.values() for part in parts} - PRIMITIVES.keys()
 BAR = 4.0
-ABOVE = 0.1  # what torch's gamma may be off by beyond what the table says
+# What torch's may be off by beyond what the table says; the terms of Bessel functions are not corrected there
+ABOVE = {"gamma": 0.1, "bessel_ie": 10.0}
 POINTS = 20  # per stratum and function
 
 FLOAT, DOUBLE = np.float32, np.float64
@@ -248,6 +249,15 @@ def _bessel(f: Callable[[int, Any], Any], n: int, first: int, second: int) -> Ca
     return exact
 
 
+def _scaled_bessel(n: int) -> Callable[[Any], Exact]:
+    def exact(x: Any) -> Exact:
+        scale = mpmath.exp(-abs(x))
+        slope = (mpmath.besseli(abs(n - 1), x) + mpmath.besseli(n + 1, x)) / 2 - mpmath.sign(x) * mpmath.besseli(n, x)
+        return mpmath.besseli(n, x) * scale, abs(x * slope * scale)
+
+    return exact
+
+
 # Points
 
 
@@ -360,8 +370,12 @@ CASES: dict[str, Case] = {
     **{
         f"bessel_i_{n}": Case(
             _bessel(mpmath.besseli, n, 1, 1), ((-5, 5), (-60, 60), (60, 95), (-720, 720), (708, 715)), order=n,
-            near=(30.0 + n * n,), domain=(-2000, 2000)
+            near=(24.0 + n * n,), domain=(-2000, 2000)
         )
+        for n in (0, 1, 2, 4)
+    },
+    **{
+        f"bessel_ie_{n}": Case(_scaled_bessel(n), ((-5, 5), (-60, 60), (-720, 720)), order=n, near=(24.0 + n * n,))
         for n in (0, 1, 2, 4)
     },
     **{
@@ -545,13 +559,13 @@ def torch_function(name: str, order: int | None = None) -> Callable[..., np.ndar
 @pytest.mark.parametrize("case", [case for case in CASES if _name(case) in TORCH])
 def test_torch_is_as_the_table_says(case: str, dtype: Any) -> None:
     error, at = worst(case, dtype, torch_function(_name(case), CASES[case].order))
-    assert error <= allowed(case) + (ABOVE if case == "gamma" else 0), at
+    assert error <= allowed(case) + ABOVE.get(_name(case), 0), at
 
 
 # Both: NaN, infinities, zeros, selection
 
 SMOOTH = sorted({_name(case) for case in CASES})
-ORDERS = {"polygamma": 1, "bessel_i": 1, "bessel_j": 1, "bessel_y": 1}
+ORDERS = {"polygamma": 1, "bessel_i": 1, "bessel_ie": 1, "bessel_j": 1, "bessel_y": 1}
 LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
     "sigmoid": (0.5, 0.5, 0.0, 1.0),
     "logistic_density": (0.25, 0.25, 0.0, 0.0),
@@ -581,6 +595,7 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
     "i2erfcx": (0.25, 0.25, math.inf, 0.0),
     "erfinv": (-0.0, 0.0, math.nan, math.nan),
     "bessel_i": (-0.0, 0.0, -math.inf, math.inf),
+    "bessel_ie": (-0.0, 0.0, 0.0, 0.0),
     "bessel_j": (-0.0, 0.0, 0.0, 0.0),
     "bessel_y": (-math.inf, -math.inf, math.nan, 0.0),
 }
