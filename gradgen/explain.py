@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 import re
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from gradgen import typed
 from gradgen.choose import BAR
 from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
@@ -130,13 +130,13 @@ class Explanation:
     @cached_property
     def written(self) -> str:
         """The formula as it was typed: the body of its function."""
-        return _typed(self.formula.file, self.formula.line) or self.formula.source
+        return typed.body(self.formula.file, self.formula.line) or self.formula.source
 
     @cached_property
     def derivatives_written(self) -> dict[str, str]:
         """The user's own derivatives as they were typed, by input."""
         places = self.formula.places.items()
-        return {name: _typed(self.formula.file, place.line) or place.text for name, place in places}
+        return {name: typed.body(self.formula.file, place.line) or place.text for name, place in places}
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -250,22 +250,6 @@ class Explanation:
 
 
 # What was typed
-
-
-def _typed(file: Path, line: int) -> str:
-    """The body of the function that holds a line, without its docstring; else the statement that does."""
-    text = file.read_text(encoding="utf-8-sig")
-    tree = ast.parse(text)
-    holding = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
-    functions = [node for node in holding if isinstance(node, ast.FunctionDef)]
-    if functions:
-        function = max(functions, key=lambda node: node.lineno)
-        body = function.body[1 if ast.get_docstring(function) is not None else 0 :]
-    else:
-        body = holding[:1]
-    if not body:
-        return ""
-    return textwrap.dedent("\n".join(text.split("\n")[body[0].lineno - 1 : body[-1].end_lineno]))
 
 
 # Rewrites

@@ -17,6 +17,7 @@ from typing import Any
 
 import jinja2
 
+from gradgen import typed
 from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
@@ -354,7 +355,7 @@ class _OperationText:
     @property
     def source(self) -> list[str]:
         """The formula as the user typed it."""
-        return textwrap.dedent(self.operation.formula.source).splitlines()
+        return textwrap.dedent(typed.formula(self.operation.formula)).splitlines()
 
     @property
     def accuracy(self) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from contextlib import nullcontext
 from pathlib import Path
 
+import mpmath
 import pytest
 import torch
 from building import build
@@ -86,6 +88,23 @@ def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
             (grad,) = torch.autograd.grad(out.sum(), x, create_graph=True)
             (second,) = torch.autograd.grad(grad.sum(), x)
             assert [*out.tolist(), *grad.tolist(), *second.tolist()] == [math.inf] * 6
+
+
+def test_likelihoods_with_bessel_functions(tmp_path: Path) -> None:
+    """I0 overflows at 714 in float64, at 92 in float32; its logarithm, and I1/I0, do not."""
+    text = "@op\ndef f(x, k):\n    return k*cos(x) - log(2*pi*besseli(0, k))\n"
+    module, _ = build(text, tmp_path)
+    for dtype, k in itertools.product((torch.float32, torch.float64), (0.5, 30.0, 800.0, 1e10)):
+        for path in ("cpu", "torch"):
+            with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+                x, given = torch.tensor([0.0], dtype=dtype), torch.tensor([k], dtype=dtype, requires_grad=True)
+                out = module.f(x, given)
+                (grad,) = torch.autograd.grad(out, given)
+            with mpmath.workdps(60):
+                exact = k - mpmath.log(2 * mpmath.pi * mpmath.besseli(0, k))
+                slope = 1 - mpmath.besseli(1, k) / mpmath.besseli(0, k)
+            assert out.item() == pytest.approx(float(exact), rel=1e-6)
+            assert grad.item() == pytest.approx(float(slope), rel=1e-6, abs=1e-7 if dtype == torch.float32 else 1e-15)
 
 
 def test_three_terms(tmp_path: Path) -> None:

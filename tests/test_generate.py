@@ -30,6 +30,13 @@ def nested(levels: int, folder: Path) -> str:
     return generate.module(spec, templates_dir())
 
 
+def test_the_docstring_has_the_formula_with_what_it_is_made_of(tmp_path: Path) -> None:
+    module, _ = build('@op\ndef f(x):\n    """F."""\n    s = exp(-x)\n    return s/(1 + s)\n', tmp_path)
+    assert "\n\n    s = exp(-x)\n    return s/(1 + s)\n\n" in str(module.__doc__)
+    module, _ = build('@op\ndef f(x):\n    """F."""\n    return exp(-x)/(1 + exp(-x))\n', tmp_path)
+    assert "\n\n    exp(-x)/(1 + exp(-x))\n\n" in str(module.__doc__)
+
+
 @pytest.mark.slow
 def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
     lengths = [len(nested(levels, tmp_path)) for levels in (8, 16, 32)]
