@@ -50,7 +50,8 @@ def tends_to(values: Sequence[mpf]) -> mpf | None:
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
     """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 
-    It may be a number, infinite, or either times hyper-parameters: 3*a/10.
+    It may be a number, infinite, or either times hyper-parameters: 3*a/10. Where it hangs on their signs, it is there
+    for those that the given values have.
 
     Args:
         form: the form.
@@ -61,24 +62,57 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     """
     graph = form.graph
     program = Program(topological([printed]), FORMATS["float64"])
-    finite = [{name: first + k * step for k, name in enumerate(tensors)} for first, step in _OTHERS]
-    points = [{**point, **values} for point, values in itertools.product(finite, _varied(hyper))]
     read = [graph.input(name) for name in inputs_of([printed]) if name in tensors]
-    limits: dict[tuple[Node, int], Node] = {}
+    signed = [graph.input(name) for name in inputs_of([printed]) if _has_sign(hyper.get(name))]
+    limits: dict[tuple[Node, int], tuple[Node, tuple[Node, ...]]] = {}
     for x, sign in itertools.product(read, (1, -1)):
-        name = str(x.value)
-        if np.isnan(program([{**point, name: sign * math.inf} for point in points])[-1]).any():
-            known = [(point, limit) for point in points for limit in _limits(exact, point, name, sign)]
-            for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():
-                limit = _common(known, factor)
-                if limit is not None:  # infinity is what is there already, or its opposite
-                    number = (sign if limit > 0 else -sign) * x if limit.is_infinite else graph.const(limit)
-                    limits[x, sign] = factor * number
-                    break
-    for limit in dict.fromkeys(limits.values()):
-        places = [place for place, other in limits.items() if other is limit]
-        form = graph.where(_condition(places, read), limit, form)
+        for of_signs in ((), signed) if signed else ((),):
+            points = _points(tensors, hyper, bool(of_signs))
+            if not np.isnan(program([{**point, str(x.value): sign * math.inf} for point in points])[-1]).any():
+                break
+            limit = _limit_of(form, exact, points, x, sign, hyper)
+            if limit is not None:
+                limits[x, sign] = limit, tuple(_keeps_sign(node, hyper) for node in of_signs)
+                break
+    for limit, signs in dict.fromkeys(limits.values()):
+        places = [place for place, other in limits.items() if other == (limit, signs)]
+        form = graph.where(reduce(partial(graph.apply, "and"), signs, _condition(places, read)), limit, form)
     return form
+
+
+def _has_sign(value: object) -> bool:
+    return isinstance(value, float) and value != 0
+
+
+def _keeps_sign(parameter: Node, hyper: Mapping[str, float | bool]) -> Node:
+    """The condition that a hyper-parameter has the sign of its given value."""
+    return parameter.graph.apply("gt" if hyper[str(parameter.value)] > 0 else "lt", parameter, 0)
+
+
+def _points(
+    tensors: Sequence[str], hyper: Mapping[str, float | bool], of_same_sign: bool
+) -> list[dict[str, float | bool]]:
+    """Finite inputs, with hyper-parameters on which a limit may hang."""
+    finite = [{name: first + k * step for k, name in enumerate(tensors)} for first, step in _OTHERS]
+    return [{**point, **row} for point, row in itertools.product(finite, _varied(hyper, of_same_sign))]
+
+
+def _limit_of(
+    form: Node,
+    exact: Exact,
+    points: Sequence[Mapping[str, float | bool]],
+    x: Node,
+    sign: int,
+    hyper: Mapping[str, float | bool],
+) -> Node | None:
+    """The limit of a form along an input that all points have in common; None if there is none."""
+    known = [(point, limit) for point in points for limit in _limits(exact, point, str(x.value), sign)]
+    for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():
+        limit = _common(known, factor)
+        if limit is not None:  # infinity is what is there already, or its opposite
+            number = (sign if limit > 0 else -sign) * x if limit.is_infinite else form.graph.const(limit)
+            return factor * number
+    return None
 
 
 def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: int) -> Iterator[mpf | None]:
@@ -89,14 +123,15 @@ def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: in
         yield tends_to(known) if len(known) == len(found) else None
 
 
-def _varied(hyper: Mapping[str, float | bool]) -> list[dict[str, float | bool]]:
-    """Hyper-parameters of other sizes and signs, on which a limit may hang; flags stay as they are."""
+def _varied(hyper: Mapping[str, float | bool], of_same_sign: bool) -> list[dict[str, float | bool]]:
+    """Hyper-parameters of other sizes, and signs, on which a limit may hang; flags stay as they are."""
     randoms = random.Random(0)
     rows = [dict(hyper)]
     for k in range(_VARIED):
         row: dict[str, float | bool] = {}
         for name, value in hyper.items():
-            drawn = (abs(value) + 1) * randoms.uniform(-3, 3)
+            share = randoms.uniform(-3, 3)
+            drawn = value * abs(share) if of_same_sign and value else (abs(value) + 1) * share
             row[name] = value if isinstance(value, bool) else value + k % 3 if isinstance(value, int) else drawn
         rows.append(row)
     return [row for k, row in enumerate(rows) if row not in rows[:k]]

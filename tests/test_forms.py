@@ -398,10 +398,12 @@ def computed(node: Node, point: dict[str, float]) -> float:
         ("k*x - sin(x)", ["x"], {"x": math.inf}, math.inf),  # the limit is another for k < 0
         ("k*x/(3*x + 1)", ["x"], {"x": -math.inf}, 0.5),
         ("exp(x/(1 + x))", ["x"], {"x": math.inf}, math.e),
-        ("x/(x + exp(-k*x))", ["x"], {"x": -math.inf}, math.nan),  # 1 or 0, by the sign of k
+        ("x/(x + exp(-k*x))", ["x"], {"x": -math.inf}, 0.0),  # 1 where k < 0
+        ("x*softplus(k*x)/(1 + abs(x))", ["x"], {"x": math.inf}, math.inf),  # 0 where k < 0
         ("log(x + exp(1))/log(x)", ["x"], {"x": math.inf}, 1.0),
         ("(log(x) + 1)/log(x)", ["x"], {"x": math.inf}, math.nan),  # too slow to be seen
-        ("exp(k*x)*sin(x)", ["x"], {"x": -math.inf}, math.nan),
+        ("exp(k*x)*sin(x)", ["x"], {"x": -math.inf}, 0.0),
+        ("exp(k*x)*sin(x)", ["x"], {"x": math.inf}, math.nan),
         ("cos_pi(x)", ["x"], {"x": math.inf}, math.nan),
         ("x - floor(x)", ["x"], {"x": math.inf}, math.nan),
         ("x*sin_pi(x)**2", ["x"], {"x": math.inf}, math.nan),
