@@ -19,12 +19,20 @@ from gradgen.evaluate import values
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Program
 
-_DISTANCES = ((160, 1.0, 0.3741), (320, 1.0, 0.8519), (320, 1.625, 0.1093))
-# These stand for infinity: no whole numbers, of which a periodic function may know but one value
+_SHARES = (1.0, 1.25, 1.625)
+_FRACTIONS = (3.964, 2.6851, 0.6524)
+# These stand for infinity. Sine and cosine, of half of them or up to three times as much too, of pi times as much too,
+# have either sign among them; and they are no whole numbers, of which a periodic function may know but one value.
 with mpmath.workprec(500):
-    FAR = tuple(mpf(2) ** power * share + fraction for power, share, fraction in _DISTANCES)
+    _FARTHEST = mpf(2) ** 320
+    FAR = (
+        mpf(2) ** 160 + 3.4256,
+        *(_FARTHEST * share + fraction for share, fraction in zip(_SHARES, _FRACTIONS, strict=True)),
+    )
 _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
 _DENOMINATORS = 1000  # up to which a limit is taken for a fraction
+_STEADY = 0.01  # by how much powers that two pairs of values tell of may differ
+_LEAST_POWER = 0.05  # of the distance, that an exponential is taken of
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
@@ -43,8 +51,22 @@ def tends_to(values: Sequence[mpf]) -> mpf | None:
     if max(sizes) < 1 / _BEYOND:
         return mpf(0)
     if min(sizes) > _BEYOND and all(value * far > 0 for value in near) and sizes == sorted(sizes):
-        return mpmath.sign(far) * mpmath.inf
+        return mpmath.sign(far) * mpmath.inf if _is_steady(sizes[1:]) else None
     return None
+
+
+def _is_steady(sizes: Sequence[mpf]) -> bool:
+    """Whether numbers at the three farthest distances grow as a power does, or as the exponential of one: no swings."""
+    logs = [mpmath.log(size) for size in sizes]
+    power = _power([log - logs[0] for log in logs])
+    exponent = _power([mpmath.log(log / logs[0]) for log in logs])
+    return power is not None or (exponent is not None and exponent > _LEAST_POWER)
+
+
+def _power(logs: Sequence[mpf]) -> mpf | None:
+    """The power of the distance that has these logarithms; None if there is none."""
+    one, other = (log / mpmath.log(share) for log, share in zip(logs[1:], _SHARES[1:], strict=True))
+    return other if abs(one - other) <= _STEADY * max(1, abs(other)) else None
 
 
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:

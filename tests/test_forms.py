@@ -403,6 +403,9 @@ def computed(node: Node, point: dict[str, float]) -> float:
         ("log(x + exp(1))/log(x)", ["x"], {"x": math.inf}, 1.0),
         ("(log(x) + 1)/log(x)", ["x"], {"x": math.inf}, math.nan),  # too slow to be seen
         ("exp(k*x)*sin(x)", ["x"], {"x": -math.inf}, 0.0),
+        ("exp(x)*cos(x)", ["x"], {"x": math.inf}, math.nan),
+        ("x*sin(x/2)", ["x"], {"x": math.inf}, math.nan),
+        ("x**2*sin_pi(x)", ["x"], {"x": math.inf}, math.nan),
         ("exp(k*x)*sin(x)", ["x"], {"x": math.inf}, math.nan),
         ("cos_pi(x)", ["x"], {"x": math.inf}, math.nan),
         ("x - floor(x)", ["x"], {"x": math.inf}, math.nan),
@@ -422,6 +425,27 @@ def test_limits_at_infinite_inputs(text: str, tensors: list[str], at: dict[str, 
     assert computed(form, at) == pytest.approx(expected, nan_ok=True)
     ordinary = {"x": 0.5, "y": 0.25}
     assert computed(form, ordinary) == pytest.approx(computed(node, ordinary), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x * mpmath.log(x), mpmath.inf),
+        (lambda x: -mpmath.sqrt(x), -mpmath.inf),
+        (lambda x: x**x, mpmath.inf),
+        (lambda x: x * (3 + 1 / x), mpmath.inf),
+        (lambda x: mpmath.exp(-x), 0),
+        (lambda x: x * mpmath.sin(x) ** 2, None),
+        (lambda x: x**2 * mpmath.cos(x) ** 2, None),
+        (lambda x: x * mpmath.sin(mpmath.pi * x) ** 2, None),
+        (lambda x: x * mpmath.cos(x / 2), None),
+        (lambda x: mpmath.exp(x / 2**300) * mpmath.sin(x), None),
+        (mpmath.cos, None),
+    ],
+)
+def test_what_a_function_tends_to(function: Callable[[mpf], mpf], expected: mpf | None) -> None:
+    with mpmath.workprec(900):
+        assert infinite.tends_to([function(x) for x in infinite.FAR]) == expected
 
 
 def test_a_limit_found_for_few_of_the_other_inputs_is_none() -> None:

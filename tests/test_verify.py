@@ -342,6 +342,9 @@ class TestReference:
         assert list(self.value(text, tmp_path, 1.0)) == [Quantity(0, ())]
         assert list(self.value(text, tmp_path, 0.0)) == [Quantity(0, ()), Quantity(0, ("x",))]
         assert len(self.value(text, tmp_path, 2.0)) == 3
+        text = "@op\ndef f(x: Tensor):\n    return x*exp(x)/(1 + sqrt(x**2))\n"
+        assert len(self.value(text, tmp_path, 0.0)) == 2
+        assert len(self.value(text, tmp_path, 0.5)) == 3
 
     def test_what_is_0_by_0_is_left_out(self, tmp_path: Path) -> None:
         assert self.value("@op\ndef f(x: Tensor):\n    return x/(exp(x) - 1)\n", tmp_path, 0.0) == {}

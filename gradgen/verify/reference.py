@@ -10,7 +10,7 @@ from functools import partial
 
 import mpmath
 from mpmath import mpf
-from sympy import Abs, Heaviside, Max, Min, Mod, Piecewise, ceiling, floor, frac, sign
+from sympy import Abs, Heaviside, Max, Min, Mod, Mul, Piecewise, Pow, ceiling, floor, frac, sign
 from sympy.logic.boolalg import ITE
 
 from gradgen import exact
@@ -51,7 +51,7 @@ class Reference:
             for name, expressions in formula.derivatives.items()
         }
         self._rough = any(
-            expression.has(*_ROUGH)
+            expression.has(*_ROUGH) or any(map(_is_absolute_value, expression.atoms(Pow)))
             for group in (formula.outputs, *formula.derivatives.values())
             for expression in group
         )
@@ -129,6 +129,12 @@ class Reference:
             if below is None or above is None or abs(above - below) > _CLOSE * max(abs(above), abs(below), _NEAR):
                 return True
         return False
+
+
+def _is_absolute_value(power: Pow) -> bool:
+    """Whether a power is that of an even one, to less than the first: sqrt(x**2)."""
+    even = [base for base in Mul.make_args(power.base) if base.is_Pow and base.exp.is_even]
+    return bool(power.exp.is_Rational and not power.exp.is_Integer and even)
 
 
 def _towards(x: float, distance: mpf) -> mpf:
