@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, functions, half_turns, langevin, relatives, scaled, special
+from gradgen import erfcx, error_free, exprel, functions, half_turns, langevin, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -380,7 +380,7 @@ def _digits_for_what_cancels(x: Any) -> Any:
     return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
 
 
-_MODULES = (special, error_free, scaled, erfcx, half_turns, relatives, langevin)
+_MODULES = (special, error_free, scaled, erfcx, half_turns, exprel, langevin)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)

@@ -18,7 +18,7 @@ import torch
 from mpmath import mpf
 
 from generated import _runtime
-from gradgen import erfcx, error_free, half_turns, langevin, relatives, scaled, special
+from gradgen import erfcx, error_free, exprel, half_turns, langevin, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
@@ -146,7 +146,7 @@ def allowed(name: str, others: Mapping[str, float]) -> float:
 
 # Which functions there are
 
-MODULES = (special, error_free, scaled, erfcx, half_turns, relatives, langevin)
+MODULES = (special, error_free, scaled, erfcx, half_turns, exprel, langevin)
 MARKS = {"compensated", "sharpened"}  # which no kernel has
 
 

@@ -22,10 +22,10 @@ import torch
 from mpmath import inf, mpf, nan
 
 from generated import _runtime
-from gradgen import erfcx, error_free, half_turns, langevin, relatives, special
+from gradgen import erfcx, error_free, exprel, half_turns, langevin, special
 from gradgen.primitives import PRIMITIVES
 
-_MODULES = (special, erfcx, half_turns, relatives, langevin)
+_MODULES = (special, erfcx, half_turns, exprel, langevin)
 C_TEXTS, TORCH, NEEDS = (
     functools.reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
