@@ -66,7 +66,7 @@ class _Inside(Space):
 def measured(names: Sequence[str], stride: int = 1) -> Iterator[tuple[str, list[Measured]]]:
     """The worst errors of value and gradient, formula by formula, at every so manieth number."""
     with tempfile.TemporaryDirectory() as folder:
-        package = new_package(Path(folder, "built_exhaustively"))
+        package = new_package(Path(folder, f"formulas_{Path(folder).name}"))  # another name each time
         for name in names:
             spec, formula = FORMULAS[name]
             function = getattr(build_formula(formula, spec, package), name)
