@@ -378,6 +378,13 @@ RULES: tuple[Rule, ...] = (
         "the quotient is rounded to 1 where v is small",
         tried=True,
     ),
+    Rule(
+        "u/(a + abs(u))",
+        "unit(u, a + abs(u))",
+        "what it is multiplied by makes it overflow before it is divided",
+        _positive,
+        tried=True,
+    ),
     Rule("u**-2*v**-1", "u**-1*(u*v)**-1", "the square overflows where v is small", tried=True),
     Rule(
         "log(v*sinh(u))",

@@ -226,6 +226,7 @@ EXAMPLES = {
     "log1p(v*exp(u))": Example("log(1 + exp(x)*y)", x=800.0, y=0.4),
     "log(u*v)": Example("log(x*y)", x=1e200, y=1e200),
     "log(u/(u + v))": Example("log(x/(x + y))", x=1.0, y=1e-20),
+    "u/(a + abs(u))": Example("x*log(1 + exp(x))/(1 + abs(x))", after="u/(a + abs(u))", x=1e200),
     "u**-2*v**-1": Example("1/(x**2*y)", x=1e200, y=1e-200),
     "log(v*sinh(u))": Example("log(sinh(x)/x)", x=800.0),
     "log(-expm1(u))": Example("log(1 - exp(x))", x=-50.0),
