@@ -47,10 +47,12 @@ class _Inside(Space):
 
     def _meets(self, k: int) -> bool:
         """Whether a chunk may have numbers inside: where it is of one sign its ends are its extremes."""
-        ends = self._numbers(self._indices(k)[[0, -1]] * self._step)
-        low, high = sorted(ends.tolist())
-        has_both_signs = bool(ends[0].signbit() != ends[1].signbit())  # where numbers are few
-        return has_both_signs or (high > self._low and low < self._high)
+        x = self._numbers(self._indices(k)[[0, -1]] * self._step)
+        if x[0].signbit() != x[1].signbit():  # where numbers are few
+            x = self._numbers(self._indices(k) * self._step)
+            return bool(((x > self._low) & (x < self._high)).any())
+        low, high = sorted(x.tolist())
+        return high > self._low and low < self._high
 
     def __len__(self) -> int:
         """How many chunks there are."""
