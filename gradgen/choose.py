@@ -342,12 +342,16 @@ class Choice:
             starts[spread] = "with exponentials multiplied out"
         if node in self._origins and powers:
             starts = {written: "as the derivative of what was written"} | starts
-        for start, how in starts.items():
-            for form, rule in tried(start):
-                by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
-                yield form, f"{how}, {by}" if how else by
-                for rational_form, more in rational.forms(form, powers):
-                    yield rational_form, f"{by}, {more}"
+        by_rules = [
+            (form, f"{how}, {by}" if how else by, by)
+            for start, how in starts.items()
+            for form, rule in tried(start)
+            for by in [f"by {rule.pattern} = {rule.replacement} ({rule.why})"]
+        ]
+        yield from ((form, how) for form, how, _ in by_rules)
+        for form, _, by in by_rules:
+            for rational_form, more in rational.forms(form, powers):
+                yield rational_form, f"{by}, {more}"
 
     def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
         """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""

@@ -328,7 +328,7 @@ def _size(node: Node, names: Mapping[Node, str]) -> int:
 
 
 def _ulps(worst: Worst) -> str:
-    return "no number" if math.isinf(worst.error) else f"{worst.error:.3g}"
+    return _error(worst.error)
 
 
 def _reasons(result: Accuracy) -> Iterator[str]:
@@ -343,14 +343,19 @@ def _reasons(result: Accuracy) -> Iterator[str]:
 
 
 def _change(before: Worst, after: Worst) -> str:
-    """The worst errors; if they say nothing, those where neither inputs nor result are extreme."""
-    worst, ordinary = (
-        [f"{error:.3g}" for error in pair] for pair in ((before.error, after.error), (before.ordinary, after.ordinary))
-    )
-    change = " -> ".join(worst)
-    if worst[0] == worst[1] and ordinary[0] != ordinary[1]:
-        return f"{change} (of ordinary numbers {' -> '.join(ordinary)})"
-    return change
+    """The worst errors; if they say nothing those of ordinary inputs and results, or how many are large."""
+    for name, what in (("error", ""), ("ordinary", " for ordinary numbers")):
+        one, other = (_error(getattr(worst, name)) for worst in (before, after))
+        if one != other:
+            return f"{one} -> {other}{what}"
+    one, other = (f"{100 * worst.often:.3g}" for worst in (before, after))
+    if one != other:
+        return f"off by much at {one} -> {other} % of the points"
+    return f"{_error(before.error)} as before"
+
+
+def _error(error: float) -> str:
+    return "no number" if math.isinf(error) else f"{error:.3g}"
 
 
 # Equations

@@ -231,7 +231,7 @@ class TestForms:
         told = [reason.partition(":")[0] for reason in value]
         assert told.index("near x = 0 by its power series") < told.index("with limits at infinity")
         assert "the other is NaN there" in value[told.index("with limits at infinity")]
-        assert "of ordinary numbers" in value[0]  # the worst error is infinite before and after
+        assert "for ordinary numbers" in value[0]  # the worst error is infinite before and after
 
     def test_by_a_rule_tell_why(self, tmp_path: Path) -> None:
         spec = tmp_path / "rule.py"
