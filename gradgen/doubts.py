@@ -51,11 +51,11 @@ def _has_gap(piecewise: Piecewise) -> bool:
 
 
 def _unsound(operation: Operation) -> Iterator[str]:
-    """The results whose modelled errors are clearly above the bar, and that not for subnormal results alone."""
+    """The results whose modelled errors are clearly above the bar; not subnormal ones alone, while they are numbers."""
     for result in operation.accuracy:
         for dtype, worst in (("float32", result.single), ("float64", result.double)):
-            if worst.normal > _DOUBTFUL:
-                lost = math.isinf(worst.normal)
+            lost = math.isinf(worst.error)
+            if lost or worst.normal > _DOUBTFUL:
                 found = "no number" if lost else f"off by {worst.normal:.3g} units in the last place"
                 place = f", as at {worst.place}" if worst.error == worst.normal else ""
                 yield f"{result.name} may be {found} in {dtype}{place}; {_MORE}"

@@ -16,7 +16,7 @@ from mpmath import mpf
 from sympy import Expr
 
 from gradgen.evaluate import values
-from gradgen.graph import Node, inputs_of, topological
+from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
 from gradgen.model import FORMATS, Program
 
 _SHARES = (1.0, 1.25, 1.625)
@@ -72,8 +72,8 @@ def _power(logs: Sequence[mpf]) -> mpf | None:
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
     """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 
-    It may be a number, infinite, or either times hyper-parameters: 3*a/10. Where it hangs on their signs, it is there
-    for those that the given values have.
+    It may be a number, infinite, or either times hyper-parameters: 3*a/10. Where it hangs on their signs, or on flags,
+    it is there for those that are given.
 
     Args:
         form: the form.
@@ -83,40 +83,50 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         hyper: a value for each hyper-parameter.
     """
     graph = form.graph
-    program = Program(topological([printed]), FORMATS["float64"])
-    read = [graph.input(name) for name in inputs_of([printed]) if name in tensors]
-    signed = [graph.input(name) for name in inputs_of([printed]) if _has_sign(hyper.get(name))]
+    order = topological([printed])
+    program, names = Program(order, FORMATS["float64"]), inputs_of(order)
+    read = [graph.input(name) for name in names if name in tensors]
+    if any(_is_of_numbers(node) for node in order):
+        return form  # which numbers it is true for cannot be known from some
+    held = [name for name in names if _may_be_held(hyper.get(name))]
     limits: dict[tuple[Node, int], tuple[Node, tuple[Node, ...]]] = {}
     for x, sign in itertools.product(read, (1, -1)):
-        for of_signs in ((), signed) if signed else ((),):
-            points = _points(tensors, hyper, bool(of_signs))
+        for given in ((), held) if held else ((),):
+            points = _points(tensors, hyper, bool(given))
             if not np.isnan(program([{**point, str(x.value): sign * math.inf} for point in points])[-1]).any():
                 break
-            limit = _limit_of(form, exact, points, x, sign, hyper)
+            limit = _limit_of(form, exact, points, x, sign, hyper, everywhere=not given)
             if limit is not None:
-                limits[x, sign] = limit, tuple(_keeps_sign(node, hyper) for node in of_signs)
+                limits[x, sign] = limit, tuple(_is_alike(graph, name, hyper[name]) for name in given)
                 break
-    for limit, signs in dict.fromkeys(limits.values()):
-        places = [place for place, other in limits.items() if other == (limit, signs)]
-        form = graph.where(reduce(partial(graph.apply, "and"), signs, _condition(places, read)), limit, form)
+    for limit, conditions in dict.fromkeys(limits.values()):
+        places = [place for place, other in limits.items() if other == (limit, conditions)]
+        form = graph.where(reduce(partial(graph.apply, "and"), conditions, _condition(places, read)), limit, form)
     return form
 
 
-def _has_sign(value: object) -> bool:
-    return isinstance(value, float) and value != 0
+def _is_of_numbers(node: Node) -> bool:
+    """Whether a node compares hyper-parameters that are no flags."""
+    names = inputs_of([node]) if node.op in RELATIONS else []
+    return bool(names) and all(name in node.graph.hyper for name in names)
 
 
-def _keeps_sign(parameter: Node, hyper: Mapping[str, float | bool]) -> Node:
-    """The condition that a hyper-parameter has the sign of its given value."""
-    return parameter.graph.apply("gt" if hyper[str(parameter.value)] > 0 else "lt", parameter, 0)
+def _may_be_held(value: object) -> bool:
+    """Whether a limit may be one for such values alone: numbers of that sign, or that flag."""
+    return isinstance(value, bool) or (isinstance(value, float) and value != 0)
 
 
-def _points(
-    tensors: Sequence[str], hyper: Mapping[str, float | bool], of_same_sign: bool
-) -> list[dict[str, float | bool]]:
+def _is_alike(graph: Graph, name: str, value: float | bool) -> Node:
+    """The condition that a number has the sign of a given one, or a flag its value."""
+    if isinstance(value, bool):
+        return graph.flag(name) if value else graph.apply("not", graph.flag(name))
+    return graph.apply("gt" if value > 0 else "lt", graph.input(name), 0)
+
+
+def _points(tensors: Sequence[str], hyper: Mapping[str, float | bool], held: bool) -> list[dict[str, float | bool]]:
     """Finite inputs, with hyper-parameters on which a limit may hang."""
     finite = [{name: first + k * step for k, name in enumerate(tensors)} for first, step in _OTHERS]
-    return [{**point, **row} for point, row in itertools.product(finite, _varied(hyper, of_same_sign))]
+    return [{**point, **row} for point, row in itertools.product(finite, _varied(hyper, held))]
 
 
 def _limit_of(
@@ -126,13 +136,24 @@ def _limit_of(
     x: Node,
     sign: int,
     hyper: Mapping[str, float | bool],
+    everywhere: bool,
 ) -> Node | None:
-    """The limit of a form along an input that all points have in common; None if there is none."""
-    known = [(point, limit) for point in points for limit in _limits(exact, point, str(x.value), sign)]
+    """The limit of a form along an input that all points have in common; None if there is none.
+
+    Points where the function is no number do not count, unless it is to be one with all hyper-parameters.
+    """
+    found = [(point, list(_limits(exact, point, str(x.value), sign))) for point in points]
+    rows: dict[tuple[float | bool, ...], bool] = {}
+    for point, limit in found:
+        key = tuple(point[name] for name in hyper)
+        rows[key] = rows.get(key, False) or bool(limit)
+    if everywhere and not all(rows.values()):
+        return None
+    known = [(point, limit) for point, limits in found for limit in limits]
     for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():
-        limit = _common(known, factor)
-        if limit is not None:  # infinity is what is there already, or its opposite
-            number = (sign if limit > 0 else -sign) * x if limit.is_infinite else form.graph.const(limit)
+        common = _common(known, factor)
+        if common is not None:  # infinity is what is there already, or its opposite
+            number = (sign if common > 0 else -sign) * x if common.is_infinite else form.graph.const(common)
             return factor * number
     return None
 
@@ -145,17 +166,24 @@ def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: in
         yield tends_to(known) if len(known) == len(found) else None
 
 
-def _varied(hyper: Mapping[str, float | bool], of_same_sign: bool) -> list[dict[str, float | bool]]:
-    """Hyper-parameters of other sizes, and signs, on which a limit may hang; flags stay as they are."""
+def _varied(hyper: Mapping[str, float | bool], held: bool) -> list[dict[str, float | bool]]:
+    """Hyper-parameters on which a limit may hang: of other sizes; unless held, of other signs, 0, and other flags."""
     randoms = random.Random(0)
     rows = [dict(hyper)]
     for k in range(_VARIED):
         row: dict[str, float | bool] = {}
         for name, value in hyper.items():
             share = randoms.uniform(-3, 3)
-            drawn = value * abs(share) if of_same_sign and value else (abs(value) + 1) * share
-            row[name] = value if isinstance(value, bool) else value + k % 3 if isinstance(value, int) else drawn
+            if isinstance(value, bool):
+                row[name] = value if held else bool(randoms.getrandbits(1))
+            elif isinstance(value, int):
+                row[name] = value + k % 3
+            else:
+                row[name] = value * abs(share) if held and value else (abs(value) + 1) * share
         rows.append(row)
+    if not held:
+        rows += [{**hyper, name: 0.0} for name, value in hyper.items() if isinstance(value, float)]
+        rows += [{**hyper, name: not value} for name, value in hyper.items() if isinstance(value, bool)]
     return [row for k, row in enumerate(rows) if row not in rows[:k]]
 
 

@@ -439,5 +439,17 @@ RULES: tuple[Rule, ...] = (
         _OVERFLOW,
         tried=True,
     ),
+    Rule(
+        "exp(u)*sigmoid(v)",
+        "where(ge(v, 0), exp(u)*sigmoid(v), exp(u + v)*sigmoid(-v))",
+        "an exponential that overflows beside one that vanishes",
+        tried=True,
+    ),
+    Rule(
+        "(t*exp(u) + w*exp(v))/(exp(u) + exp(v))",
+        "t*sigmoid(u - v) + w*sigmoid(v - u)",
+        _OVERFLOW,
+        tried=True,
+    ),
     Rule("sigmoid(u)**v", "exp(-v*softplus(-u))", "sigmoid vanishes long before its power does", tried=True),
 )

@@ -241,5 +241,13 @@ EXAMPLES = {
     "cbrt(exp(u) + exp(v))**-2*exp(t)": Example("cbrt(exp(x) + exp(y))", by="x", x=1000.0, y=990.0),
     "(exp(u) + exp(v))**w": Example("(exp(x) + exp(y))**k", x=1000.0, y=990.0, k=0.4),
     "(1 + w*exp(u))**v": Example("(1 + k*exp(-x))**(-1/k)", x=-800.0, k=2.5),
+    "exp(u)*sigmoid(v)": Example("exp(x/k)/(1 + exp(8*x*k))", after="exp(u)*sigmoid(v)", x=1500.0, k=2.0),
+    "(t*exp(u) + w*exp(v))/(exp(u) + exp(v))": Example(
+        "(x*exp(k*x) + y*exp(k*y))/(exp(k*x) + exp(k*y))",
+        after="(t*exp(u) + w*exp(v))/(exp(u) + exp(v))",
+        x=90.0,
+        y=-1.0,
+        k=10.0,
+    ),
     "sigmoid(u)**v": Example("(1/(1 + exp(-x)))**k", x=-800.0, k=0.5),
 }

@@ -90,6 +90,54 @@ def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
             assert [*out.tolist(), *grad.tolist(), *second.tolist()] == [math.inf] * 6
 
 
+def test_a_limit_that_hangs_on_a_hyper_parameter_is_not_taken_for_another(tmp_path: Path) -> None:
+    text = """
+        @op
+        def flagged(x, sq: bool = False):
+            return Piecewise((3*Abs(x)/(1 + Abs(x)), sq), (x/(1 + Abs(x)), True))
+
+        @op
+        def capped(x, c: float = 1.0):
+            return Piecewise((x/(1 + Abs(x)), c < 100), (x**2/(1 + x**2) + 7, True))
+
+        @op
+        def isru(x, a: float = 1.0):
+            return x/sqrt(1 + a*x**2)
+    """
+    module, _ = build(text, tmp_path)
+    ends = torch.tensor([math.inf, -math.inf])
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.flagged(ends).tolist() == [1.0, -1.0]
+            assert not any(abs(value) == 1 for value in module.flagged(ends, sq=True).tolist())
+            assert not any(abs(value) == 1 for value in module.capped(ends, c=200.0).tolist())
+            x = ends.clone().requires_grad_()
+            assert torch.autograd.grad(module.isru(x).sum(), x)[0].tolist() == [0.0, 0.0]
+            assert 0 not in torch.autograd.grad(module.isru(x, a=0.0).sum(), x)[0].tolist()
+
+
+def test_exponentials_that_overflow_beside_others_that_vanish(tmp_path: Path) -> None:
+    text = """
+        @op
+        def growth(x, a: float = 0.5, b: float = 8.0):
+            return exp(a*x)/(1 + exp(b*x))
+
+        @op
+        def smoothmax(x, y, b: float = 10.0):
+            return (x*exp(b*x) + y*exp(b*y))/(exp(b*x) + exp(b*y))
+    """
+    module, _ = build(text, tmp_path)
+    for path, dtype in itertools.product(("cpu", "torch"), (torch.float32, torch.float64)):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.tensor([150.0, 180.0, 1e4, -3.0], dtype=dtype, requires_grad=True)
+            out = module.growth(x)
+            (grad,) = torch.autograd.grad(out.sum(), x)
+            assert out.tolist() == pytest.approx([0.0, 0.0, 0.0, math.exp(-1.5)], rel=1e-6)
+            assert grad.tolist() == pytest.approx([0.0, 0.0, 0.0, math.exp(-1.5) / 2], rel=1e-6)
+            x, y = torch.tensor([-3.0, 90.0], dtype=dtype), torch.tensor([20.0, -1.0], dtype=dtype)
+            assert module.smoothmax(x, y).tolist() == [20.0, 90.0]
+
+
 def test_likelihoods_with_bessel_functions(tmp_path: Path) -> None:
     """I0 overflows at 714 in float64, at 92 in float32; its logarithm, and I1/I0, do not."""
     text = "@op\ndef f(x, k):\n    return k*cos(x) - log(2*pi*besseli(0, k))\n"
