@@ -332,11 +332,14 @@ class Choice:
             yield form, how
             for scaled, more in relative.forms(form):
                 yield scaled, f"{how}, {more}"
-        split = _by_sign(node)
-        if split is not None:
-            yield split, "by the sign of what has an absolute value"
-            for form, more in rational.forms(split, powers):
-                yield form, f"by the sign of what has an absolute value, {more}"
+        for split, how in (
+            (_by_flag(node), "by a flag"),
+            (_by_sign(node), "by the sign of what has an absolute value"),
+        ):
+            if split is not None:
+                yield split, how
+                for form, more in rational.forms(split, powers):
+                    yield form, f"{how}, {more}"
         starts = {taken_out: "with common factors of sums before them", node: ""}
         if spread is not node:
             starts[spread] = "with exponentials multiplied out"
@@ -665,6 +668,16 @@ def _times_each(number: Expr, node: Node) -> Node:
     if node.op == "add":
         return node.graph.add(_times_each(number, node.args[0]), _times_each(number, node.args[1]))
     return node.graph.mul(node.graph.const(number), node)
+
+
+def _by_flag(node: Node) -> Node | None:
+    """A node that asks for a flag, for either value of it in turn."""
+    graph = node.graph
+    flag = next((below for below in topological([node]) if below.op == "flag"), None)
+    if flag is None:
+        return None
+    holds = [substitute([node], {flag: value})[0] for value in (graph.true(), graph.apply("not", graph.true()))]
+    return graph.where(flag, *rewrite(holds))
 
 
 def _by_sign(node: Node) -> Node | None:

@@ -130,13 +130,13 @@ class Explanation:
     @cached_property
     def written(self) -> str:
         """The formula as it was typed: the body of its function."""
-        return typed.body(self.formula.file, self.formula.line) or self.formula.source
+        return typed.body(self.formula.text, self.formula.line) or self.formula.source
 
     @cached_property
     def derivatives_written(self) -> dict[str, str]:
         """The user's own derivatives as they were typed, by input."""
         places = self.formula.places.items()
-        return {name: typed.body(self.formula.file, place.line) or place.text for name, place in places}
+        return {name: typed.body(self.formula.text, place.line) or place.text for name, place in places}
 
     @property
     def kernels(self) -> dict[str, Kernel]:

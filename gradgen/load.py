@@ -44,6 +44,7 @@ class Formula:
         derivatives: for an input, the user's own derivative of each output by it.
         names: names the user gave to intermediate expressions, for the generated code.
         places: for an input, where the user's own derivative by it is returned.
+        text: all of the spec file.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Formula:
     derivatives: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     names: Names = ()
     places: dict[str, Place] = field(default_factory=dict)
+    text: str = ""
 
     @property
     def tensors(self) -> tuple[Parameter, ...]:
@@ -162,6 +164,7 @@ class _Reader:
             derivatives,
             names,
             places,
+            self.spec.text,
         )
 
     def call(self, function: Callable[..., Any]) -> tuple[Any, Names]:
@@ -387,7 +390,7 @@ def _bare_formula(spec: SpecFile, name: str, value: Expr, namespace: dict[str, A
     names = [(_hint_name(n), v) for n, v in namespace.items() if isinstance(v, Expr) and not isinstance(v, Symbol)]
     hints = _parts(tuple((n, v) for n, v in names if n and v is not value), (value,))
     doc = spec.comment_above(place.line)
-    return Formula(name, doc, parameters, (value,), spec.path, place.line, place.text, {}, hints)
+    return Formula(name, doc, parameters, (value,), spec.path, place.line, place.text, {}, hints, text=spec.text)
 
 
 def _check_symbols(spec: SpecFile, symbols: list[Symbol], place: Place) -> None:

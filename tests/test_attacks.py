@@ -138,6 +138,24 @@ def test_exponentials_that_overflow_beside_others_that_vanish(tmp_path: Path) ->
             assert module.smoothmax(x, y).tolist() == [20.0, 90.0]
 
 
+def test_a_flag_between_two_formulas_leaves_both_as_they_are(tmp_path: Path) -> None:
+    text = """
+        @op
+        def f(x, negative: bool = False):
+            if negative:
+                return -x/(1 + x**2)
+            return x**2/(1 + x**2)
+    """
+    module, _ = build(text, tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.tensor([0.5, 1e8, 1e15, 1e100], dtype=torch.float64, requires_grad=True)
+            (grad,) = torch.autograd.grad(module.f(x).sum(), x)
+            assert grad.tolist() == pytest.approx([0.64, 2e-24, 2e-45, 2e-300], rel=1e-14)
+            (grad,) = torch.autograd.grad(module.f(x, negative=True).sum(), x)
+            assert grad.tolist() == pytest.approx([-0.48, 1e-16, 1e-30, 1e-200], rel=1e-14)
+
+
 def test_likelihoods_with_bessel_functions(tmp_path: Path) -> None:
     """I0 overflows at 714 in float64, at 92 in float32; its logarithm, and I1/I0, do not."""
     text = "@op\ndef f(x, k):\n    return k*cos(x) - log(2*pi*besseli(0, k))\n"
