@@ -252,14 +252,14 @@ def worse_than_typed(text: str, spoiled: float = 0.0) -> tuple[int, list[str]]:
     return count, found
 
 
-@tried(10)
+@tried(5)
 @given(text=formulas())
 def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
 
 
 @pytest.mark.slow
-@tried(60)
+@tried(25)
 @given(text=formulas())
 def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
