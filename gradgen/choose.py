@@ -345,14 +345,13 @@ class Choice:
             starts[spread] = "with exponentials multiplied out"
         if node in self._origins and powers:
             starts = {written: "as the derivative of what was written"} | starts
-        by_rules = [
-            (form, f"{how}, {by}" if how else by, by)
-            for start, how in starts.items()
-            for form, rule in tried(start)
-            for by in [f"by {rule.pattern} = {rule.replacement} ({rule.why})"]
-        ]
-        yield from ((form, how) for form, how, _ in by_rules)
-        for form, _, by in by_rules:
+        by_rules = []
+        for start, how in starts.items():
+            for form, rule in tried(start):
+                by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
+                by_rules.append((form, by))
+                yield form, f"{how}, {by}" if how else by
+        for form, by in by_rules:
             for rational_form, more in rational.forms(form, powers):
                 yield rational_form, f"{by}, {more}"
 

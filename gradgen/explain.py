@@ -196,7 +196,7 @@ class Explanation:
     def _accuracy(self, second: bool) -> list[str]:
         operation = self.operation
         found = [*operation.accuracy, *(operation.double_accuracy if second else ())]
-        rows = [[result.name, _ulps(result.single), _ulps(result.double)] for result in found]
+        rows = [[result.name, _error(result.single.error), _error(result.double.error)] for result in found]
         head, *lines = _table([["", "float32", "float64"], *rows])
         told = [head]
         for result, line in zip(found, lines, strict=True):
@@ -325,10 +325,6 @@ def _size(node: Node, names: Mapping[Node, str]) -> int:
 
 
 # Forms
-
-
-def _ulps(worst: Worst) -> str:
-    return _error(worst.error)
 
 
 def _reasons(result: Accuracy) -> Iterator[str]:

@@ -143,11 +143,8 @@ def _limit_of(
     Points where the function is no number do not count, unless it is to be one with all hyper-parameters.
     """
     found = [(point, list(_limits(exact, point, str(x.value), sign))) for point in points]
-    rows: dict[tuple[float | bool, ...], bool] = {}
-    for point, limit in found:
-        key = tuple(point[name] for name in hyper)
-        rows[key] = rows.get(key, False) or bool(limit)
-    if everywhere and not all(rows.values()):
+    rows = [tuple(point[name] for name in hyper) for point in points]
+    if everywhere and set(rows) != {row for row, (_, limits) in zip(rows, found, strict=True) if limits}:
         return None
     known = [(point, limit) for point, limits in found for limit in limits]
     for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():

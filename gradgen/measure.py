@@ -47,7 +47,7 @@ _BUDGET = 40_000  # operations of all points together; a formula with very many 
 _FEWEST = 16
 _SCREEN = 7  # of how many points one is looked at first
 
-# Functions that take mpmath a while for large arguments, and as many times as long as others for ordinary ones
+# Functions that take mpmath a while, and as many times as long as others for ordinary arguments
 _CAREFUL = {
     "bessel_j": 20,
     "bessel_y": 40,
@@ -59,6 +59,9 @@ _CAREFUL = {
     "gamma": 15,
     "erfinv": 40,
 }
+
+
+_SLOW_FAR_OUT = _CAREFUL.keys() - {"bessel_i", "bessel_ie"}  # those that take longer for large ones
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,8 @@ class _Facts:
 
     def extend(self, at: Sequence[Point], samples: Sequence[Sample]) -> None:
         """Append points with the exact values there."""
-        inside = [
-            all(2.0**-points.EXTREME < abs(point[x]) < 2.0**points.EXTREME for x in self._tensors) for point in at
-        ]
+        extreme = 2.0**points.EXTREME
+        inside = [all(1 / extreme < abs(point[x]) < extreme for x in self._tensors) for point in at]
         for column, right in enumerate(self.right):
             exact, scale = [sample.exact[column] for sample in samples], [sample.scale[column] for sample in samples]
             right.extend(Right(exact, scale, self._dtype))
@@ -158,7 +160,7 @@ class Reference:
         self._program = mpfr.Program(self._order, roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
-        slow = [node for node in self._order if node.op in _CAREFUL and not node.op.startswith("bessel_i")]
+        slow = [node for node in self._order if node.op in _SLOW_FAR_OUT]
         magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
         self._hypers = points.hyper_parameters(hyper, dtype)
         if len(tensors) == 1:
@@ -174,7 +176,11 @@ class Reference:
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
-        self._dense = [Dense(dtype, tensors[0], near, self._facts.is_default(near)) for near in self._hypers]
+        self._dense = [
+            Dense(dtype, tensor, near, self._facts.is_default(near))
+            for tensor in (tensors if len(tensors) == 1 else ())
+            for near in self._hypers
+        ]
         self._add(self._drawn)
         self._base = len(self._points)
 

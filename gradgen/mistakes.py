@@ -27,10 +27,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
         r"operand type\(s\) for .*'(\w*Than|\w*Equality|And|Or|Not|Boolean\w*)'|BooleanAtom not allowed",
         "A condition is no number: write Piecewise((1, condition), (0, True)).",
     ),
-    (
-        r"division by zero",
-        "Python computes this before SymPy sees it. Write S(1)/0 only as a branch of a Piecewise: oo.",
-    ),
+    (r"division by zero", "Python divides before SymPy sees it; an infinite branch of a Piecewise is oo."),
     (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
     (r"ExprCondPair|\(expr, cond\) pair", "Each branch is a pair: Piecewise((x, x > 0), (0, True))."),
     (

@@ -13,7 +13,6 @@ from mpmath import mpf
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _HUGE = 1e300  # a scale whose unit makes every error none
-_DIGITS = 53  # of a double
 
 # "short" has the digits of float32 and the range of float64: `gradgen.model`.
 MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11, "short": 24}
@@ -134,8 +133,9 @@ def _rest(exact: mpf, nearest: float) -> tuple[int, int]:
     if not nearest:
         return whole, exponent
     share, power = math.frexp(nearest)
-    least = min(exponent, power - _DIGITS)
-    return (whole << exponent - least) - (int(math.ldexp(share, _DIGITS)) << power - _DIGITS - least), least
+    digits = MANTISSA["float64"]
+    least = min(exponent, power - digits)
+    return (whole << exponent - least) - (int(math.ldexp(share, digits)) << power - digits - least), least
 
 
 def _double(whole: int, power: int) -> float:

@@ -13,7 +13,7 @@ import ctypes
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,7 @@ def of_long_doubles(folder: Path, names: list[str]) -> ctypes.CDLL:
     lines = ["#include <math.h>"]
     for name in names:
         loop = f"for (long i = 0; i < n; i++) out[i] = {name}l(x[i]);"
-        lines.append(f"void exact_{name}(const long double *x, long double *out, long n) {{ {loop} }}")
+        lines.append(f"void {name}_long(const long double *x, long double *out, long n) {{ {loop} }}")
     source, target = folder / "exact.c", folder / "exact.so"
     source.write_text("\n".join(lines) + "\n")
     flags = ["-O2", "-fPIC", "-shared"]
@@ -55,21 +55,9 @@ def of_long_doubles(folder: Path, names: list[str]) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-def exactly(name: str, library: ctypes.CDLL) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of arrays of `long double`."""
-
-    def compute(x: np.ndarray) -> np.ndarray:
-        out = np.empty_like(x)
-        pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (x, out)]
-        getattr(library, f"exact_{name}")(*pointers, ctypes.c_long(x.size))
-        return out
-
-    return compute
-
-
 def worst(name: str, dtype: str, own: ctypes.CDLL, exact: ctypes.CDLL) -> tuple[float, float]:
     """The largest mixed error and where it is."""
-    ours, theirs = of_c(name, dtype, own), exactly(name, exact)
+    ours, theirs = of_c(name, dtype, own), of_c(name, "long", exact)
     found = (0.0, 0.0)
     for x in numbers(dtype):
         with np.errstate(all="ignore"):

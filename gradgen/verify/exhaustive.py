@@ -5,6 +5,7 @@ The float64 kernels are held against mpmath by the ordinary run; and here, where
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +15,10 @@ from typing import TypeVar
 
 import mpmath
 import torch
-from mpmath import nstr
 from torch import Tensor
 
 from gradgen.ulp import MANTISSA
-from gradgen.verify.measure import Measured, dtype_name, jet, shown
+from gradgen.verify.measure import Measured, dtype_name, jet, shown, told
 from gradgen.verify.quantity import Exact, Point, Quantity
 from gradgen.verify.reference import Reference
 from gradgen.verify.space import Space
@@ -65,7 +65,7 @@ def run(
         for sweep, rows in zip(sweeps, found, strict=True):
             sweep.add(rows)
         for quantity, point in gaps:  # not in the threads, which would have to share mpmath's precision
-            sweeps[0].check(quantity, point, reference(point, {Quantity(quantity.output, ()): None, quantity: None}))
+            sweeps[0].check(quantity, point, reference(point, [Quantity(quantity.output, ()), quantity]))
         progress()
     return [row for sweep in sweeps for row in sweep.rows.values()]
 
@@ -148,9 +148,9 @@ class _Sweep:
         """Take in that a result is NaN at a point, in float64 too, if it should be a number."""
         right = known.get(quantity)
         if right is not None and mpmath.isfinite(right.value):
-            row, what = self.rows[quantity.kind], quantity.described(len(self._subject.formula.outputs))
+            row = self.rows[quantity.kind]
             row.bad += 1
-            row.bad_at = row.bad_at or f"{what} at {shown(point, self._dtype)}: nan in place of {nstr(right.value, 9)}"
+            row.bad_at = row.bad_at or told(self._subject, quantity, point, math.nan, right, self._dtype)
 
     def examined(
         self, inputs: dict[str, Tensor], wide: dict[str, Tensor], exact: dict[Quantity, Tensor]

@@ -194,11 +194,11 @@ def compared(
                 row.count += 1
                 if math.isinf(off):
                     row.bad += 1
-                    row.bad_at = row.bad_at or _told(subject, quantity, point, value, exact[quantity], dtype)
+                    row.bad_at = row.bad_at or told(subject, quantity, point, value, exact[quantity], dtype)
                 else:
                     row.total += off
                     if off > row.worst:
-                        row.worst, row.at = off, _told(subject, quantity, point, value, exact[quantity], dtype)
+                        row.worst, row.at = off, told(subject, quantity, point, value, exact[quantity], dtype)
                 others = [result[quantity][k] for other, result in results.items() if other != path]
                 for other in others:
                     row.apart = max(row.apart or 0.0, apart(value, other, exact[quantity], dtype))
@@ -215,6 +215,7 @@ def _written(value: mpf) -> str:
     return str(mpmath.nstr(value, 9))
 
 
-def _told(subject: Subject, quantity: Quantity, point: Point, value: float, exact: Exact, dtype: str) -> str:
+def told(subject: Subject, quantity: Quantity, point: Point, value: float, exact: Exact, dtype: str) -> str:
+    """What was computed where, and in place of what."""
     what = quantity.described(len(subject.formula.outputs))
     return f"{what} at {shown(point, dtype)}: {value:.9g} in place of {_written(exact.value)}"
