@@ -188,6 +188,7 @@ class Choice:
         self._double = Reference(every, tensors, hyper, "float64", centres)
         self._forms = {node: node for node in every}
         self._plain_forms: dict[Node, Node] = {}  # without series, compensation and limits at infinity
+        self._rational_forms: dict[tuple[Node, bool], list[tuple[Node, str]]] = {}
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
@@ -301,9 +302,15 @@ class Choice:
         pairs = list(zip(values[k].tolist(), values[i].tolist(), strict=True))
         return sum(_is_lost(new, old) for new, old in pairs) <= sum(_is_lost(old, new) for new, old in pairs)
 
+    def _rational(self, node: Node, powers: bool) -> list[tuple[Node, str]]:
+        """The node's forms as rational functions, which are looked for once."""
+        if (node, powers) not in self._rational_forms:
+            self._rational_forms[node, powers] = [*rational.forms(node, powers)]
+        return self._rational_forms[node, powers]
+
     def _candidates(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Other forms of a node, each with what it is; many of them where the node itself is poor."""
-        yield from rational.forms(node, powers)
+        yield from self._rational(node, powers)
         for shifted, difference in self._shifted(node):
             form = substitute([shifted], {shifted.graph.input(_DIFFERENCE): difference})[0]
             yield form, f"in terms of {Printer({}).expression(difference)}"
@@ -412,7 +419,7 @@ class Choice:
         First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
         """
         place, near_zero = expansion.place, expansion.polynomials(leading)
-        others = [*rational.forms(node, powers=column < self._reported), *hyperbolic.forms(node)]
+        others = [*self._rational(node, powers=column < self._reported), *hyperbolic.forms(node)]
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
         reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
@@ -520,7 +527,7 @@ class Choice:
         best, notes = self._forms[node], self.notes[node]
         found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
         found.setdefault(node, ([], ""))
-        for form, how in rational.forms(node, powers=column < self._reported):
+        for form, how in self._rational(node, powers=column < self._reported):
             found.setdefault(form, ([], f"{how}, "))
         found.setdefault(rational.expanded(best), (notes, ""))
         found.setdefault(rational.expanded(node), ([], ""))

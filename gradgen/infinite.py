@@ -142,17 +142,20 @@ def _limit_of(
 
     Points where the function is no number do not count, unless it is to be one with all hyper-parameters.
     """
-    found = [(point, list(_limits(exact, point, str(x.value), sign))) for point in points]
-    rows = [tuple(point[name] for name in hyper) for point in points]
-    if everywhere and set(rows) != {row for row, (_, limits) in zip(rows, found, strict=True) if limits}:
+    shares: dict[Node, mpf | None] = dict.fromkeys(_factors(form, hyper))  # what the limits are in units of each factor
+    count, rows = 0, set()
+    for point in points:
+        for limit in _limits(exact, point, str(x.value), sign):
+            count += 1
+            rows.add(tuple(point[name] for name in hyper))
+            shares = dict(_still_common(shares, point, limit))
+            if not shares:
+                return None
+    if count < _FEWEST or (everywhere and rows != {tuple(point[name] for name in hyper) for point in points}):
         return None
-    known = [(point, limit) for point, limits in found for limit in limits]
-    for factor in _factors(form, hyper) if len(known) >= _FEWEST else ():
-        common = _common(known, factor)
-        if common is not None:  # infinity is what is there already, or its opposite
-            number = (sign if common > 0 else -sign) * x if common.is_infinite else form.graph.const(common)
-            return factor * number
-    return None
+    factor, share = next(iter(shares.items()))
+    number = _number(share)  # infinity is what is there already, or its opposite
+    return factor * ((sign if number > 0 else -sign) * x if number.is_infinite else form.graph.const(number))
 
 
 def _limits(exact: Exact, point: Mapping[str, float | bool], name: str, sign: int) -> Iterator[mpf | None]:
@@ -215,21 +218,22 @@ def _factors(form: Node, hyper: Mapping[str, float | bool]) -> Iterator[Node]:
         yield from (one * other, one / other, other / one)
 
 
-def _common(known: Sequence[tuple[Mapping[str, float | bool], mpf | None]], factor: Node) -> Expr | None:
-    """What all limits are in units of a factor; None if they differ, or one is not there."""
-    order, shares = topological([factor]), []
-    for point, limit in known:
-        unit = values(order, point)[factor]
-        if limit is None or not unit or not mpmath.isfinite(unit):
-            return None
-        shares.append(limit / unit)
-    first = shares[0]
-    if not all(_is_same(share, first) for share in shares):
-        return None
-    if mpmath.isinf(first):
-        return sympy.oo * int(mpmath.sign(first))
-    fraction = Fraction(float(first)).limit_denominator(_DENOMINATORS)
-    if _is_same(first, mpf(fraction.numerator) / fraction.denominator):
+def _still_common(
+    shares: Mapping[Node, mpf | None], point: Mapping[str, float | bool], limit: mpf | None
+) -> Iterator[tuple[Node, mpf]]:
+    """The factors in units of which this limit is what those before it are, or it is the first; and what it is."""
+    for factor, share in shares.items() if limit is not None else ():
+        unit = values(topological([factor]), point)[factor]
+        if unit and mpmath.isfinite(unit) and (share is None or _is_same(limit / unit, share)):
+            yield factor, limit / unit if share is None else share
+
+
+def _number(share: mpf) -> Expr:
+    """A limit as a number of SymPy."""
+    if mpmath.isinf(share):
+        return sympy.oo * int(mpmath.sign(share))
+    fraction = Fraction(float(share)).limit_denominator(_DENOMINATORS)
+    if _is_same(share, mpf(fraction.numerator) / fraction.denominator):
         return sympy.Rational(fraction.numerator, fraction.denominator)
     # Half as far from infinity it was known to 40 binary digits: here to twice as many
-    return sympy.Float(first, 20)
+    return sympy.Float(share, 20)

@@ -160,6 +160,7 @@ class Reference:
         self._program = mpfr.Program(self._order, roots)
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
+        self._exactly: dict[tuple[float | bool | mpf, ...], _Exact | None] = {}
         slow = [node for node in self._order if node.op in _SLOW_FAR_OUT]
         magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
         self._hypers = points.hyper_parameters(hyper, dtype)
@@ -500,6 +501,13 @@ class Reference:
                 yield {**point, **moved}
 
     def _exact(self, point: Point) -> _Exact | None:
+        """The values at a point; None where one is not real, or cannot be had."""
+        key = tuple(point.values())
+        if key not in self._exactly:
+            self._exactly[key] = self._computed(point)
+        return self._exactly[key]
+
+    def _computed(self, point: Point) -> _Exact | None:
         """The values on which two precisions agree; None where none do, or where one is not real.
 
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the

@@ -16,7 +16,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
+from typing import TypeVar
 
 import sympy
 from sympy import Expr, Poly, Symbol
@@ -43,6 +44,9 @@ _OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
 }
 
 
+_Found = TypeVar("_Found")
+
+
 class _NotRationalError(Exception):
     """The node is no rational function of what was tried."""
 
@@ -63,13 +67,16 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
     ]
     for make in makers:
-        plain = _quotient(node, make, is_plain=True) if make is not _Exponential else None
+        made = cache(partial(_made, make=make))
+        quotient = cache(partial(_quotient, made=made))
+        fraction = made(node) if make is not _Exponential else None
+        plain = _if_rational(fraction.plain) if fraction else None
         if plain is not None and plain is not node:
             yield rewrite([plain])[0], "as one fraction"
         of = "an exponential" if make is _Exponential else "an input or its reciprocal"
         found = (
-            (_by_terms(node, make), "each term as"),
-            (_quotient(node, make), "as"),
+            (_by_terms(node, quotient), "each term as"),
+            (quotient(node), "as"),
             (_inner(node, make), "with logarithms and roots as those of"),
         )
         for form, what in found:
@@ -121,19 +128,27 @@ def by_branches(node: Node, forms: Callable[[Node], Iterator[tuple[Node, str]]])
         yield form, f"its branches {(first or second)[1]}"
 
 
-def _quotient(node: Node, make: Callable[[Node], _Fraction], is_plain: bool = False) -> Node | None:
+def _if_rational(compute: Callable[[], _Found]) -> _Found | None:
     try:
-        fraction = make(node)
-        return fraction.plain() if is_plain else fraction.node()
+        return compute()
     except (_NotRationalError, sympy.PolynomialError):
         return None
 
 
-def _by_terms(node: Node, make: Callable[[Node], _Fraction]) -> Node:
+def _made(node: Node, make: Callable[[Node], _Fraction]) -> _Fraction | None:
+    return _if_rational(lambda: make(node))
+
+
+def _quotient(node: Node, made: Callable[[Node], _Fraction | None]) -> Node | None:
+    fraction = made(node)
+    return _if_rational(fraction.node) if fraction else None
+
+
+def _by_terms(node: Node, quotient: Callable[[Node], Node | None]) -> Node:
     """Each term of a sum by itself, which keeps apart what has nothing in common."""
     if node.op == "add":
-        return node.graph.add(_by_terms(node.args[0], make), _by_terms(node.args[1], make))
-    return _quotient(node, make) or node
+        return node.graph.add(_by_terms(node.args[0], quotient), _by_terms(node.args[1], quotient))
+    return quotient(node) or node
 
 
 def _inner(node: Node, make: Callable[[Node], _Fraction]) -> Node:
