@@ -10,6 +10,7 @@ import keyword
 import os
 import secrets
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -450,8 +451,7 @@ def _workers(count: int) -> Iterator[_Submit]:
 
     # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
     is_deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a job in the background
-    start = None if is_deaf else _die_of_interrupt
-    with ProcessPoolExecutor(count, get_context("spawn"), initializer=start) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), initializer=_start_work, initargs=(is_deaf,)) as pool:
 
         def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
             with _interrupts_held():  # it may start a process
@@ -479,8 +479,25 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
+def _start_work(is_deaf: bool) -> None:
+    """Let a working process end with its parent, and unless it is deaf with Ctrl-C, of which the parent tells."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if not is_deaf:
+        _die_of_interrupt()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent to end, however it does; nobody needs what is computed after that."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
 def _die_of_interrupt() -> None:
-    """Let Ctrl-C end a working process at once and without a traceback; the parent says what is to say."""
+    """Let Ctrl-C end a process at once and without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

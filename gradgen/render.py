@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -100,8 +101,16 @@ def _environment(templates: Path) -> jinja2.Environment:
         prefixed=lambda text, prefix: f"{prefix}{text}",
         suffixed=lambda text, suffix: f"{text}{suffix}",
         quoted=lambda text: f'"{text}"',
+        docstring=_docstring,
     )
     return environment
+
+
+def _docstring(text: str) -> str:
+    """A text, which may be the user's own, as a docstring that says the same."""
+    prefix = "r" if "\\" in text else ""
+    text = text.replace('"""', "'''")
+    return f'{prefix}"""{text}"""'
 
 
 def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, brackets: str = "()") -> str:
@@ -349,7 +358,7 @@ class _OperationText:
 
     @property
     def paragraphs(self) -> list[str]:
-        doc = self.operation.formula.doc or f"The operation {self.name}."
+        doc = "".join(filter(_is_text, self.operation.formula.doc)) or f"The operation {self.name}."
         return [_wrap(part) for part in doc.split("\n\n")]
 
     @property
@@ -550,6 +559,11 @@ def _ulps(worst: Worst) -> str:
     if math.isinf(worst.error):
         return "no number"
     return f"{worst.error:.1f}" if worst.error < 100 else "> 100"
+
+
+def _is_text(character: str) -> bool:
+    """Whether a character may stand in a file of Python: no control character, no half of another one."""
+    return character == "\n" or unicodedata.category(character) not in ("Cc", "Cs")
 
 
 def _wrap(paragraph: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from building import build
 from gallery import OPS, Op, as_tuple, get
 from torch import Tensor
 
@@ -150,6 +152,15 @@ def test_hyper_parameters_of_a_wrong_type(op: Op, value: Any) -> None:
 def test_a_hyper_parameter_too_large_for_a_float() -> None:
     with pytest.raises(OverflowError, match=re.escape("swish(): argument 'beta' is too large for a float")):
         get("swish")(torch.ones(4), 10**400)
+
+
+def test_a_whole_number_that_no_float_is(tmp_path: Path) -> None:
+    module, _ = build("@op\ndef f(x, n: int):\n    return x**n\n", tmp_path)
+    x = torch.full((4,), -1.0)
+    assert module.f(x, 2**53).tolist() == [1.0] * 4
+    for value in (2**53 + 1, -(2**60), np.int64(2**60), 10**400):
+        with pytest.raises(OverflowError, match=re.escape("f(): argument 'n' is beyond 2**53")):
+            module.f(x, value)
 
 
 @with_hyper

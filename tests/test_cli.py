@@ -504,6 +504,23 @@ class TestWithTheGenerator:
             with pytest.raises(ProcessLookupError):
                 os.kill(worker, 0)
 
+    def test_no_process_outlives_the_one_that_started_it(self) -> None:
+        for name in ("first", "second"):
+            Path(f"formulas/{name}.py").write_text(
+                f"import os, pathlib\npathlib.Path('{name}').write_text(str(os.getpid()))\nwhile True: pass\n"
+            )
+        process = subprocess.Popen(
+            [*self.COMMAND, "build", "--jobs", "2"], stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            for name in ("first", "second"):
+                _awaited(Path(name))
+            process.kill()
+            process.communicate(timeout=20)  # ends once nobody holds the pipe any more
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
     def test_a_process_that_dies_is_reported(self) -> None:
         Path("formulas/first.py").write_text("import os\nos._exit(1)\n")
         done = self.run("build", "--jobs", "2")

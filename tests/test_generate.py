@@ -37,6 +37,21 @@ def test_the_docstring_has_the_formula_with_what_it_is_made_of(tmp_path: Path) -
     assert "\n\n    exp(-x)/(1 + exp(-x))\n\n" in str(module.__doc__)
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (r'r"""V \nu \xi \u-shaped \N{x} """', r"V \nu \xi \u-shaped \N{x}"),
+        ("r'''A \"\"\"smooth\"\"\" \\\\ gate.'''", r"A '''smooth''' \\ gate."),
+        (r"'half \ud800 of a letter, \x00 and \f'", "half  of a letter,  and"),
+    ],
+    ids=["backslashes", "quotes", "no text"],
+)
+def test_documentation_says_what_the_user_wrote(written: str, shown: str, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    {written}\n    return x**2\n", tmp_path)
+    for documented in (module, module.f, module.F):
+        assert str(documented.__doc__).replace("  ", " ").startswith(shown.replace("  ", " "))
+
+
 @pytest.mark.slow
 def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
     lengths = [len(nested(levels, tmp_path)) for levels in (8, 16, 32)]
