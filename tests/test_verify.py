@@ -346,8 +346,38 @@ class TestReference:
         assert len(self.value(text, tmp_path, 0.0)) == 2
         assert len(self.value(text, tmp_path, 0.5)) == 3
 
-    def test_what_is_0_by_0_is_left_out(self, tmp_path: Path) -> None:
-        assert self.value("@op\ndef f(x: Tensor):\n    return x/(exp(x) - 1)\n", tmp_path, 0.0) == {}
+    @pytest.mark.parametrize(
+        ("text", "x", "expected"),
+        [
+            ("x/(exp(x) - 1)", 0.0, (1, -1 / 2, 1 / 6)),
+            ("(1 - sqrt(1 - x**2))/x**2", 0.0, (1 / 2, 0, 1 / 4)),
+            ("sin(pi*x)/(1 - x)", 1.0, (math.pi, 0, -(math.pi**3) / 3)),
+            ("x*log(x)", 0.0, ()),
+            ("sin(1/x)", 0.0, ()),
+            ("Abs(x)/x", 0.0, ()),
+        ],
+    )
+    def test_what_is_0_by_0_has_its_limit_if_there_is_one(
+        self, text: str, x: float, expected: tuple[float, ...], tmp_path: Path
+    ) -> None:
+        found = self.value(f"@op\ndef f(x: Tensor):\n    return {text}\n", tmp_path, x)
+        assert [float(exact.value) for exact in found.values()] == pytest.approx(expected, rel=1e-12, abs=1e-30)
+
+    @pytest.mark.parametrize(
+        ("text", "at", "expected"),
+        [
+            ("(exp(x) - 1)/x + y", (0.0, 2.0), 3),
+            ("(x - y)/(log(x) - log(y))", (2.0, 2.0), 2),
+            ("x*y/(x**2 + y**2)", (0.0, 0.0), None),
+            ("x*y/(x**2 + y**2)", (0.0, 3.0), 0),
+        ],
+    )
+    def test_so_it_has_from_all_sides(
+        self, text: str, at: tuple[float, float], expected: float | None, tmp_path: Path
+    ) -> None:
+        written = formula(f"@op\ndef f(x: Tensor, y: Tensor):\n    return {text}\n", tmp_path)
+        found = Reference(written, {})(dict(zip("xy", at, strict=True)), [Quantity(0, ())])
+        assert [float(exact.value) for exact in found.values()] == ([] if expected is None else [expected])
 
     def test_at_a_pole_only_infinite_derivatives_are_believed(self, tmp_path: Path) -> None:
         text = "@op\ndef f(x: Tensor):\n    return 1/x\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +29,8 @@ BITS_OF_FLOAT64 = 1075
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
+_MOST_DIRECTIONS = 16
+_NOTHING = mpf(2) ** -150  # what vanishes where these are this near
 _FAR_BEYOND = 2**20  # the power of two
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
@@ -69,7 +72,8 @@ class Reference:
                 continue  # what has no value needs no derivative, which would be long in the finding
             if self._rough and self._is_kink(point, quantity):
                 continue
-            value = self._at(point, quantity)
+            is_smooth = not quantity.wrt or Quantity(quantity.output, quantity.wrt[:-1]) in found
+            value = (self._continued if is_smooth else self._at)(point, quantity)
             if value is None:
                 continue
             if mpmath.isfinite(value) and quantity.wrt and mpmath.isinf(found[Quantity(quantity.output, ())].value):
@@ -93,11 +97,37 @@ class Reference:
         shifts = [mpf(0)]
         for name in self._inputs:
             if point[name] != 0:
-                slope = self._at(point, quantity, name)
+                slope = self._continued(point, quantity, name)
                 if slope is None:
                     return None
                 shifts.append(abs(point[name] * slope))
         return max(shifts)
+
+    def _continued(self, point: Point, quantity: Quantity, *more: str) -> mpf | None:
+        """A quantity, or its derivative by `more`; where it is no number but has a limit from all sides, that.
+
+        A 0 may be one by a divisor that is 0 but has been shaken.
+        """
+        value = self._at(point, quantity, *more)
+        if value is not None and mpmath.isfinite(value) and (value != 0 or self._rough):
+            return value
+        found: list[mpf] = []
+        for step, signs in itertools.product((_NEAR, _NEAR**2), self._directions()):
+            beside = {
+                name: mpmath.fadd(point[name], sign * step * (abs(point[name]) or 1), exact=True)
+                for name, sign in zip(self._inputs, signs, strict=True)
+            }
+            one = self._at(beside, quantity, *more)
+            if one is None or not abs(one - found[0] if found else 0) <= _CLOSE * max(abs(one), _NOTHING):
+                return value
+            found.append(one)
+        return found[-1] if abs(found[-1]) > _NOTHING else mpf(0)
+
+    def _directions(self) -> Iterator[tuple[float, ...]]:
+        """Up and down for each input, none as far as another."""
+        signs = itertools.product((1.0, -1.0), repeat=len(self._inputs))
+        for row in itertools.islice(signs, _MOST_DIRECTIONS):
+            yield tuple(sign / (k + 1) for k, sign in enumerate(row))
 
     def _at(self, point: Mapping[str, float | mpf], quantity: Quantity, *more: str) -> mpf | None:
         """A quantity, or its derivative by `more`; None where it is not real, or cannot be had."""
