@@ -119,6 +119,7 @@ class _Expansion:
         fixed, varying: its factors.
         variable: what the second one is a function of.
         place: what that stands for; itself where it is a node of the form.
+        whole: the form that the root is a part of, if it is one.
     """
 
     root: Node
@@ -126,6 +127,7 @@ class _Expansion:
     varying: Node
     variable: Node
     place: Node
+    whole: Node | None = None
 
     def without_pole(self, order: int) -> _Expansion:
         """The same with a pole of the second factor in the first one."""
@@ -149,7 +151,27 @@ class _Expansion:
         return map(self._in_place, interpolate.forms(self.varying, self.variable, leading, reach, _SERIES_DIGITS))
 
     def _in_place(self, near: Node) -> Node:
-        return substitute([self.fixed * near], {self.variable: self.place})[0]
+        (form,) = substitute([self.fixed * near], {self.variable: self.place})
+        return form if self.whole is None else substitute([self.whole], {self.root: form})[0]
+
+
+@dataclass(frozen=True)
+class _Patch:
+    """A form with another one in its place near a removable singularity.
+
+    Attributes:
+        form: all of it.
+        quality: its modelled errors.
+        by: what the other one is.
+        is_near: where that is taken.
+        near: the other one.
+    """
+
+    form: Node
+    quality: Quality
+    by: str
+    is_near: Node
+    near: Node
 
 
 class Choice:
@@ -388,33 +410,63 @@ class Choice:
             yield factored(form), difference
 
     def _patch(self, node: Node, column: int) -> None:
-        """Near a removable singularity take the series of a result, where that is better."""
-        for expansion in self._expansions(node):
-            quality, variable, place = self._quality[node], expansion.variable, expansion.place
-            has_pole = self._has_pole_at(node, expansion)
-            if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
-                continue
-            if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
-                continue  # what is wrong is not near 0
-            found = series.coefficients(expansion.varying, variable)
-            if found is None or (found[0] and max(quality.wide.normal, quality.double.normal) <= _SINGULAR):
-                continue
-            pole, leading = found
-            best = self._best_near(node, column, expansion.without_pole(pole), leading)
-            if best is None:
-                continue
-            form, measured, by = best
-            is_gone = has_pole and (variable.value == _DIFFERENCE or not self._has_pole(form, inputs_of([place])))
-            if is_gone or _rank(measured) < _rank(quality):
-                self._forms[node], self._quality[node] = form, measured
-                how = f"near {Printer({}).expression(place)} = 0 by {by}"
-                self._note(node, self.notes[node], how, "the other is no number there")
-                return
+        """Near a removable singularity take the series of a result, where that is better; else those of its parts."""
+        if any(self._patch_near(node, column, expansion) for expansion in self._expansions(node)):
+            return
+        whole = factored(node)
+        at = [name for name in self._tensors if self._has_pole(self._forms[node], [name])]
+        for part in [*self._parts(whole, at)]:
+            tried = (self._patch_near(node, column, expansion) for expansion in self._in_input(part, whole))
+            patch = next(filter(None, tried), None)
+            if patch is not None:
+                whole = node.graph.where(patch.is_near, patch.near, whole)
 
-    def _best_near(
-        self, node: Node, column: int, expansion: _Expansion, leading: Sequence[mpf]
-    ) -> tuple[Node, Quality, str] | None:
-        """The best of a node's forms with an expansion in its place near 0, its quality, and what that is by.
+    def _patch_near(self, node: Node, column: int, expansion: _Expansion) -> _Patch | None:
+        """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
+        quality, variable, place = self._quality[node], expansion.variable, expansion.place
+        if self._has_pole(place, inputs_of([place])):
+            return None
+        has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
+        if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
+            return None
+        if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
+            return None  # what is wrong is not near 0
+        found = series.coefficients(expansion.varying, variable)
+        if found is None or (found[0] and max(quality.wide.normal, quality.double.normal) <= _SINGULAR):
+            return None
+        pole, leading = found
+        best = self._best_near(node, column, expansion.without_pole(pole), leading)
+        if best is None:
+            return None
+        # A part may not be all that is no number there, and a difference is 0 elsewhere.
+        is_other = expansion.whole is not None or variable.value == _DIFFERENCE
+        is_gone = has_pole and (is_other or not self._has_pole(best.form, inputs_of([place])))
+        if not is_gone and _rank(best.quality) >= _rank(quality):
+            return None
+        self._forms[node], self._quality[node] = best.form, best.quality
+        how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
+        self._note(node, self.notes[node], how, "the other is no number there")
+        return best
+
+    def _parts(self, whole: Node, at: Sequence[str]) -> Iterator[Node]:
+        """The largest parts of a form with a removable singularity where one of some inputs is 0."""
+        left = [whole] if at else []
+        while left:
+            part = left.pop()
+            found = [expansion for expansion in self._in_input(part, whole) if expansion.variable.value in at]
+            if any(series.is_removable(expansion.varying, expansion.variable) for expansion in found):
+                yield part
+            elif part.op not in CONDITIONS and not set(at).isdisjoint(inputs_of([part])):
+                left += part.args
+
+    def _in_input(self, part: Node, whole: Node) -> Iterator[_Expansion]:
+        """A part of a form as something fixed times a function of an input that is no number where that is 0."""
+        for fixed, varying, variable in _functions_of_one(part, self._tensors):
+            if variable.op == "input" and self._has_pole(varying, [str(variable.value)]):
+                yield _Expansion(part, fixed, varying, variable, variable, whole)
+
+    def _best_near(self, node: Node, column: int, expansion: _Expansion, leading: Sequence[mpf]) -> _Patch | None:
+        """The best of a node's forms with an expansion in its place near 0.
 
         First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
         """
@@ -427,20 +479,20 @@ class Choice:
         while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves
             least /= 2
             tries = [(form, least, near) for form in forms for near in near_zero(least)]
-        best: tuple[Node, Quality, str] | None = None
+        best: _Patch | None = None
         by, patience = "its power series", _PATIENCE
         while tries and patience:
             self._look_beside({reach for _, reach, _ in tries}, place)
-            patched = [(entry, made_of[:2]) for made_of in tries for entry in self._patched(column, place, *made_of)]
+            patched = [(entry, made_of) for made_of in tries for entry in self._patched(column, place, *made_of)]
             if not patched:
                 break
-            (*_, new), (form, reach) = min(patched, key=lambda entry: entry[0][:2])
+            (*_, new), (form, reach, near) = min(patched, key=lambda entry: entry[0][:2])
             (measured,) = self._measured([new], [column], near=True)
             patience -= 1
-            if best is None or _rank(measured) < _rank(best[1]):
-                best, patience = (new, measured, by), _PATIENCE
+            if best is None or _rank(measured) < _rank(best.quality):
+                best, patience = _Patch(new, measured, by, _is_near(place, reach), near), _PATIENCE
             by, tries = "polynomials through its values", []
-            if best[1].error > TARGET and _FARTHER <= reach < _FARTHEST:
+            if best.quality.error > TARGET and _FARTHER <= reach < _FARTHEST:
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
                 tries = [(form, reach, near) for reach in farther for near in expansion.farther(leading, reach)]
         return best
@@ -493,9 +545,7 @@ class Choice:
 
         Nothing where the two are not the same function.
         """
-        graph = form.graph
-        is_near = graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
-        new = graph.where(is_near, near, form)
+        new = form.graph.where(_is_near(variable, reach), near, form)
         if self._single.is_same(new, column):
             (measured,) = self._measured([new], [column], near=False)
             yield _rank(measured), cost(new), new
@@ -630,6 +680,12 @@ def _each_once(candidates: Iterable[tuple[Node, str]], known: Node) -> Iterator[
         if form not in seen:
             seen.add(form)
             yield form, how
+
+
+def _is_near(variable: Node, reach: float) -> Node:
+    """The condition that |variable| < reach."""
+    graph = variable.graph
+    return graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

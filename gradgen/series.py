@@ -191,6 +191,12 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
         return pole, [series[k] for k in range(-pole, series.end)]
 
 
+def is_removable(root: Node, variable: Node) -> bool:
+    """Whether a node that is no number where another one is 0 has a limit there."""
+    found = coefficients(root, variable)
+    return found is not None and found[0] == 0
+
+
 def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
     if node is variable:
         return _Series(1, (mpf(1), *[mpf(0)] * (TERMS - 1)))
