@@ -30,6 +30,7 @@ _MOST_NODES = 120  # of a formula that is looked at,
 _MOST_OPERATIONS = 90  # of its value as SymPy has it,
 _MOST_ATOMS = 5  # of what is no function of g in it,
 _MOST_DEGREE = 12  # of the polynomials
+_MOST_SHIFT = 30  # whose exponential is a factor
 
 _OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
     "exp": lambda e: e,
@@ -64,16 +65,17 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [
         _Exponential,
+        _Shifted,
         *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
     ]
     for make in makers:
         made = cache(partial(_made, make=make))
         quotient = cache(partial(_quotient, made=made))
-        fraction = made(node) if make is not _Exponential else None
+        fraction = None if make in (_Exponential, _Shifted) else made(node)
         plain = _if_rational(fraction.plain) if fraction else None
         if plain is not None and plain is not node:
             yield rewrite([plain])[0], "as one fraction"
-        of = "an exponential" if make is _Exponential else "an input or its reciprocal"
+        of = "an exponential" if make in (_Exponential, _Shifted) else "an input or its reciprocal"
         found = (
             (_by_terms(node, quotient), "each term as"),
             (quotient(node), "as"),
@@ -370,13 +372,17 @@ class _Exponential(_Fraction):
         result: Expr = sympy.S.One
         rest: list[tuple[Expr, Node | None]] = []
         for number, item in terms(argument):
-            if item is None and sympy.exp(number).is_Rational:
+            if item is None and self.is_factor(number):
                 result *= sympy.exp(number)
             elif item is not None and item.op == "softplus" and number.is_Integer:
                 result *= (1 + self.exponential(item.args[0])) ** number
             else:
                 rest.append((number, item))
         return result * _G ** self.multiple({item: number for number, item in rest}) if rest else result
+
+    def is_factor(self, number: Expr) -> bool:
+        """Whether a number that is added in an exponent is written as a factor."""
+        return bool(sympy.exp(number).is_Rational)
 
     def multiple(self, argument: dict[Node | None, Expr]) -> Expr:
         """How often a sum, as numbers by term, holds the base; the first sum asked about is the base."""
@@ -413,6 +419,20 @@ class _Exponential(_Fraction):
         excess = _Plain(self, self.top - self.bottom, self.bottom).node()
         is_near = self.graph.apply("lt", self.graph.apply("abs", excess), HALF)
         return self.graph.where(is_near, self.graph.apply("log1p", excess), plain)
+
+
+class _Shifted(_Exponential):
+    """The same where exponents differ by numbers, as in (exp(x + 1) - 2)/(exp(x) + 5)."""
+
+    def __init__(self, node: Node) -> None:
+        self.is_one = False
+        super().__init__(node)
+        if not self.is_one:
+            raise _NotRationalError
+
+    def is_factor(self, number: Expr) -> bool:
+        self.is_one = self.is_one or not super().is_factor(number)
+        return bool(abs(number) < _MOST_SHIFT)
 
 
 class _Plain(_Exponential):
