@@ -324,6 +324,8 @@ def _apply(pattern: _Pattern, view: _View) -> Node | None:
         numbers = [binding[name].number for name in _NUMBERS if name in binding]
         if any(view.node.graph.is_hyper(binding[name]) for name in pattern.rule.varies):
             continue
+        if any(binding[name].number is not None for name in pattern.rule.symbolic):
+            continue
         if condition is None or condition(*numbers):
             return finish(_instantiate(pattern.replacement, binding, view.node.graph))
     return None

@@ -21,8 +21,8 @@ class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
     One that is `tried` is better in some formulas and worse in others: `choose` measures whether. What `varies` names
-    must not be made of hyper-parameters alone. The name of one that takes the `whole` sum, or product, stands for all
-    other terms, or factors.
+    must not be made of hyper-parameters alone, and what `symbolic` names be no number. The name of one that takes the
+    `whole` sum, or product, stands for all other terms, or factors.
     """
 
     pattern: str
@@ -31,6 +31,7 @@ class Rule:
     condition: Callable[..., bool] | None = None
     tried: bool = False
     varies: str = ""
+    symbolic: str = ""
     whole: bool = False
 
 
@@ -95,12 +96,17 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
     Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
     Rule("damp(a, u)", "a*u", "a number is not 0"),
+    Rule("u*damp(v, u**(v - 1))", "v*u**v", "one power, which another one may cancel"),
     Rule("exp(u) - 1", "expm1(u)", "near u = 0 only the difference is left"),
     Rule("v*exp(u) - v", "v*expm1(u)", "near u = 0 only the difference is left"),
     Rule("expm1(u) + 1", "exp(u)", "undoes expm1 where a sum brings the 1 back"),
     Rule("1/(a + b*exp(u))", "sigmoid(log(a/b) - u)/a", _OVERFLOW, _same_sign),
     Rule("exp(u)*sigmoid(-u)", "sigmoid(u)", _OVERFLOW),
     Rule("exp(u)*sigmoid(a - u)", "exp(a)*sigmoid(u - a)", _OVERFLOW),
+    Rule("exp(u)/(exp(u) + exp(v))", "sigmoid(u - v)", _OVERFLOW),
+    Rule("exp(w)/(exp(w) + (exp(u) + exp(v)))", "sigmoid(w - logaddexp(u, v))", _OVERFLOW),
+    Rule("1/(1 + (exp(u) + exp(v)))", "sigmoid(-logaddexp(u, v))", _OVERFLOW),
+    Rule("exp(u)*sigmoid(-logaddexp(u, v))", "sigmoid(u - softplus(v))", _OVERFLOW),
     Rule("expm1(u)*sigmoid(-u)", "tanh(u/2)", "a quotient of exponentials: infinity over infinity in the tail"),
     Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
     Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
@@ -161,7 +167,8 @@ RULES: tuple[Rule, ...] = (
     Rule("log(a + b*exp(u))", "softplus(u + log(b/a)) + log(a)", _OVERFLOW, lambda a, b: _positive(a) and _positive(b)),
     Rule("log1p(exp(u))", "softplus(u)", _OVERFLOW),
     Rule("log((1 + exp(u))*sigmoid(v))", "softplus(u) - softplus(-v)", _OVERFLOW),
-    Rule("log(exp(u) + exp(v))", "logaddexp(u, v)", _OVERFLOW),
+    Rule("log1p(exp(u) + exp(v))", "logaddexp(softplus(u), v)", _OVERFLOW),
+    Rule("log(a*exp(u) + b*exp(v))", "logaddexp(u + log(a), v + log(b))", _OVERFLOW, _are_positive),
     Rule("log(exp(u) - exp(v))", "u + log(-expm1(v - u))", _OVERFLOW),
     Rule("log(sigmoid(u) - sigmoid(v))", "log(-expm1(v - u)) - softplus(-u) - softplus(v)", _TAIL),
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),
@@ -205,6 +212,8 @@ RULES: tuple[Rule, ...] = (
     # Inverse functions, written out
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
     Rule("log(u + sqrt(-(1 - u)*(1 + u)))", "acosh(u)", "the square overflows before the logarithm does"),
+    Rule("acosh(1 + u)", "2*asinh(sqrt(u/2))", "1 + u rounds a small u away, and a large one has overflown"),
+    Rule("acos(1 - u)", "2*asin(sqrt(u/2))", "1 - u rounds a small u away"),
     Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
     Rule(
         "log((u + v)/(u - v))",
@@ -256,6 +265,8 @@ RULES: tuple[Rule, ...] = (
         Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
         for pattern, replacement in (
             ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
+            ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),
+            ("cbrt(u) - cbrt(v)", "(u - v)/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)"),
             ("sqrt(1 + u) - 1", "where(lt(abs(u), 3), u/(1 + sqrt(1 + u)), sqrt(1 + u) - 1)"),
             ("hypot(1, u) - 1", "where(lt(abs(u), 2), u*(u/(1 + hypot(1, u))), hypot(1, u) - 1)"),
             ("sqrt(u) - v", "where(gt(2*v, sqrt(u)), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
@@ -399,6 +410,46 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
+        "log(-expm1(-exp(u)))",
+        "where(lt(u, 0), u + log(exprel(-exp(u), 1)), log1p(-exp(-exp(u))))",
+        "the exponential vanishes long before its logarithm is large",
+        tried=True,
+    ),
+    Rule("exp(u)/expm1(exp(u))", "1/exprel(exp(u), 1)", "infinity over infinity in the tail", tried=True),
+    Rule(
+        "log1p(v*expm1(u))",
+        "where(gt(u, 1), u + log(v + (1 - v)*exp(-u)), where(lt(u, -1), log(1 - v + v*exp(u)), log1p(v*expm1(u))))",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule("cosh(u)*exp(v)", "exp(u + v)/2 + exp(v - u)/2", "infinity times 0 in the tail", tried=True),
+    Rule(
+        "sinh(u)*exp(v)",
+        "where(lt(abs(u), 1), sinh(u)*exp(v), exp(u + v)/2 - exp(v - u)/2)",
+        "infinity times 0 in the tail",
+        tried=True,
+    ),
+    Rule(
+        "(1 + u)**v",
+        "where(lt(abs(u), 1), exp(v*log1p(u)), (1 + u)**v)",
+        "1 + u rounds a small u away, and a large power asks for it",
+        tried=True,
+        symbolic="v",
+    ),
+    Rule(
+        "(1 + u)**(1/u)",
+        "where(lt(abs(u), 1), exp(logrel(u, 1)), (1 + u)**(1/u))",
+        "1 + u rounds a small u away, and a large power asks for it",
+        tried=True,
+    ),
+    Rule(
+        "log(u**2 + v**2)",
+        "where(lt(abs(log(maximum(abs(u), abs(v)))), 300), log(u**2 + v**2), 2*log(hypot(u, v)))",
+        _SQUARES,
+        tried=True,
+    ),
+    Rule("t*u**v + w*damp(v, u**(v - 1))", "u**(v - 1)*(t*u + v*w)", "two powers that nearly cancel", tried=True),
+    Rule(
         "log(abs(tanh(u)))",
         "where(gt(abs(u), 1), log1p(-2*sigmoid(-2*abs(u))), log(abs(tanh(u))))",
         "tanh(u) nears 1 or -1",
@@ -428,6 +479,7 @@ RULES: tuple[Rule, ...] = (
         "the exponential overflows where the power vanishes",
         tried=True,
     ),
+    Rule("exp(t)/sqrt(1 + exp(u))", "exp(t - softplus(u)/2)", _OVERFLOW, tried=True),
     Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
     Rule("cbrt(exp(u) + exp(v))", "exp(logaddexp(u, v)/3)", _OVERFLOW, tried=True),

@@ -63,6 +63,9 @@ class _Series:
         c = [mpmath.fsum(self.c[i] * other.c[k - i] for i in range(k + 1)) for k in range(count)]
         return _Series.of(self.low + other.low, c)
 
+    def __sub__(self, other: _Series) -> _Series:
+        return self + other * _steady(mpf(-1))
+
     def power(self, exponent: mpf) -> _Series:
         """By the recurrence of J.C.P. Miller."""
         low = self.low * exponent
@@ -217,6 +220,8 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
         return (args[0] * args[0] + args[1] * args[1]).power(mpf(1) / 2)  # type: ignore[operator]
     if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
         return args[0] if args[0].c[0] > 0 else args[0] * _steady(mpf(-1))  # type: ignore
+    if node.op in _OF_TWO:
+        return _OF_TWO[node.op](*args)
     row = PRIMITIVES.get(node.op)
     if row is None or node.op in _NOT_ANALYTIC:
         raise _NoSeriesError
@@ -229,6 +234,15 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     return args[0].through(row.mpmath)  # type: ignore[union-attr]
 
 
+# expm1(k*x)/k, log1p(k*x)/k and their derivatives by k, of two series
+_OF_TWO: dict[str, Callable[..., _Series]] = {
+    "exprel": lambda k, x: (k * x).through(mpmath.expm1) * k.power(mpf(-1)),
+    "dexprel": lambda k, x: ((k * x).through(mpmath.exp) * k * x - (k * x).through(mpmath.expm1)) * k.power(mpf(-2)),
+    "logrel": lambda k, x: (k * x).through(mpmath.log1p) * k.power(mpf(-1)),
+    "dlogrel": lambda k, x: (
+        ((k * x + _steady(mpf(1))).power(mpf(-1)) * k * x - (k * x).through(mpmath.log1p)) * k.power(mpf(-2))
+    ),
+}
 _NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "not", "given", "rest"})
 
 
