@@ -140,6 +140,9 @@ RULES: tuple[Rule, ...] = (
     Rule("sin(v*u)/sin(u)", "v*sinc(v*u)/sinc(u)", _REMOVABLE, tried=True),
     Rule("expm1(v*u)/u", "exprel(u, v)", _PARAMETER, varies="v"),
     Rule("log1p(v*u)/u", "logrel(u, v)", _PARAMETER, varies="v"),
+    Rule("exprel(u, v)/v", "exprel(u*v, 1)", "0/0 at v = 0, too"),
+    Rule("exprel(u, -v)/v", "-exprel(-u*v, 1)", "0/0 at v = 0, too"),
+    Rule("logrel(u, v)/v", "logrel(u*v, 1)", "0/0 at v = 0, too"),
     Rule(
         "(maximum(1 + u, 0)**v - 1)/v",
         "where(lt(4*abs(v*log1p(u)), 5), exprel(v, log1p(u)), maximum(1 + u, 0)**v/v - 1/v)",
@@ -160,6 +163,7 @@ RULES: tuple[Rule, ...] = (
     Rule("1 - cos_pi(u)", "2*sin_pi(u/2)**2", _TAIL),
     Rule("1 + cos_pi(u)", "2*cos_pi(u/2)**2", _TAIL),
     Rule("1 - u**2", "(1 - u)*(1 + u)", "u**2 is rounded before it is taken from 1"),
+    Rule("u**2 + (1 - u)*(1 + u)", "1", "exact, where a difference of roots has become a quotient"),
     Rule("1/(u + v) - u/(u + v)**2", "v/(u + v)**2", "where u is large, the difference of numbers nearly equal"),
     # Logarithms of sums
     Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
@@ -265,6 +269,7 @@ RULES: tuple[Rule, ...] = (
         Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
         for pattern, replacement in (
             ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
+            ("hypot(u, v) - sqrt(w)", "(u**2 + v**2 - w)/(hypot(u, v) + sqrt(w))"),
             ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),
             ("cbrt(u) - cbrt(v)", "(u - v)/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)"),
             ("sqrt(1 + u) - 1", "where(lt(abs(u), 3), u/(1 + sqrt(1 + u)), sqrt(1 + u) - 1)"),
@@ -419,6 +424,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "log1p(v*expm1(u))",
         "where(gt(u, 1), u + log(v + (1 - v)*exp(-u)), where(lt(u, -1), log(1 - v + v*exp(u)), log1p(v*expm1(u))))",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule(
+        "logrel(v, expm1(u))",
+        "where(gt(u, 1), (u + log(v + (1 - v)*exp(-u)))/v, "
+        "where(lt(u, -1), log(1 - v + v*exp(u))/v, logrel(v, expm1(u))))",
         _OVERFLOW,
         tried=True,
     ),

@@ -78,6 +78,9 @@ EXAMPLES = {
     "sin(v*u)/sin(u)": Example("sin(k*x)/sin(x)", x=0.0, k=7.0),
     "expm1(v*u)/u": Example("(exp(k*x) - 1)/k", x=2.5, k=0.0),
     "log1p(v*u)/u": Example("log(1 + k*x)/k", x=2.5, k=0.0),
+    "exprel(u, v)/v": Example("(exp(x*y) - 1)/(x*y)", x=2.0, y=0.0),
+    "exprel(u, -v)/v": Example("(1 - exp(-x*y))/(x*y)", x=2.0, y=0.0),
+    "logrel(u, v)/v": Example("log(1 + x*y)/(x*y)", x=2.0, y=0.0),
     "(maximum(1 + u, 0)**v - 1)/v": Example("(maximum(1 + x, 0)**k - 1)/k", x=1e-10, k=0.0),
     "(u**v - 1)/v": Example("(x**k - 1)/k", x=2.5, k=0.0),
     # 1 - f and 1 + f
@@ -94,6 +97,7 @@ EXAMPLES = {
     "1 - cos_pi(u)": Example("1 - cos(pi*x)", x=1e-5),
     "1 + cos_pi(u)": Example("(1 + cos(pi*x))/2", x=0.999999),
     "1 - u**2": Example("sqrt(1 - cos(x)**2)", x=1e-5),
+    "u**2 + (1 - u)*(1 + u)": Example("sqrt(x**2 + 1) - sqrt(x**2 - 1)", after="hypot(u, v) - sqrt(w)", x=1e100),
     "1/(u + v) - u/(u + v)**2": Example("abs(x)**k/(1 + abs(x)**k)", by="x", x=1e10, k=2.5),
     # Logarithms of sums
     "log(sigmoid(u))": Example("log(1/(1 + exp(-x)))", x=-800.0),
@@ -185,6 +189,7 @@ EXAMPLES = {
     "v - sqrt(u)": Example("x + y + k - sqrt((x + y + k)**2 - 4*x*y)", x=1e-18, y=1.0, k=0.01),
     "v + sqrt(u)": Example("x + y + k + sqrt((x + y + k)**2 - 4*x*y)", x=-1e-18, y=-1.0, k=0.01),
     "sqrt(u) - sqrt(v)": Example("sqrt(x + 1) - sqrt(x)", x=1e15),
+    "hypot(u, v) - sqrt(w)": Example("sqrt(x**2 + 1) - sqrt(x**2 - 1)", x=1e6 + 0.1),
     "1/sqrt(u) - 1/sqrt(v)": Example("1/sqrt(x) - 1/sqrt(x + 1)", x=1e6),
     "cbrt(u) - cbrt(v)": Example("cbrt(x + 1) - cbrt(x)", x=1e6),
     "sqrt(1 + u) - 1": Example("sqrt(1 + x) - 1", x=1e-10),
@@ -245,6 +250,7 @@ EXAMPLES = {
     "log(-expm1(-exp(u)))": Example("log(1 - exp(-exp(x)))", x=-800.0),
     "exp(u)/expm1(exp(u))": Example("log(1 - exp(-exp(x)))", by="x", after="exp(u)/expm1(exp(u))", x=800.0),
     "log1p(v*expm1(u))": Example("log(1 + k*(exp(x) - 1))", x=800.0, k=0.5),
+    "logrel(v, expm1(u))": Example("log(1 + k*(exp(x) - 1))/k", x=800.0, k=0.5),
     "cosh(u)*exp(v)": Example("cosh(x)*exp(-x**2/1000)", x=800.0),
     "sinh(u)*exp(v)": Example("sinh(x)*exp(-x**2/1000)", x=800.0),
     "(1 + u)**v": Example("(1 + x)**k", x=1e-10, k=1e12),
