@@ -15,6 +15,7 @@ _SYMBOLS = "The inputs are SymPy symbols, a formula for one element, not tensors
 
 # The text of an exception, and what to do about it; {0}, {1} are what the brackets match.
 _HINTS: tuple[tuple[str, str], ...] = (
+    (r"expecting bool or Boolean", "ITE is of conditions; of numbers write Piecewise((a, condition), (b, True))."),
     (r"truth value of Relational", "Write Piecewise((a, condition), (b, True)); for and, or, not: And, Or, Not."),
     (r"(Cannot convert expression|must be real number)", "Use SymPy's functions: from sympy import exp, sin, ..."),
     (r"Cannot round|Cannot convert symbols to int", "Write floor(x), or floor(x + S(1)/2) to round."),
@@ -34,6 +35,18 @@ _HINTS: tuple[tuple[str, str], ...] = (
         r"'Symbol' object (is not (subscriptable|iterable)|cannot be interpreted as an integer)|non-iterable Symbol",
         _SYMBOLS,
     ),
+    (
+        r"object is not iterable|Sum requires|Product requires",
+        "A formula is computed element by element; it has no sums along a dimension.",
+    ),
+    (
+        r"Op\.derivative\(\) takes",
+        'A derivative is by one input: write @name.derivative("x"), and one more for each other.',
+    ),
+    (
+        r"'Op' object has no attribute",
+        'A gradient of your own is @name.derivative("x") above a function of the inputs.',
+    ),
     (r"'function' object has no attribute 'derivative'", "Put @op above the function that it is a derivative of."),
     (r"Tensor\.__init__\(\)", "Write Tensor, Tensor(grad=False), or Tensor(init=1.0)."),
     (r"relative import", "Write it without the leading dot; the folder of the spec file is searched first."),
@@ -49,6 +62,8 @@ def explain(error: BaseException, statement: ast.stmt | None, tree: ast.Module) 
     """The problem in a sentence, and a hint where the mistake is a known one."""
     text = re.sub(r" \((?:/|[A-Za-z]:).*\)$", "", " ".join(str(error).split("\n\n")[0].splitlines()[:2]).strip())
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(statement, ast.Assert):
+        return problem, "Take it out: a formula holds for all numbers; what is to be refused is refused by the caller."
     return problem, _call_hint(statement, tree, text) or _text_hint(text) or _type_hint(error, text)
 
 
@@ -89,6 +104,9 @@ def _attribute_hint(text: str) -> str | None:
         return f"Write {name}(x): the inputs are SymPy symbols, not tensors." if known else _SYMBOLS
     found = re.search(r"import name '(\w+)'|has no attribute '(\w+)'", text)
     similar = _similar(found[1] or found[2]) if found else None
+    if similar is None and "from 'gradgen'" in text:
+        public = ", ".join(name for name in gradgen.__all__ if name[0] != "_")
+        return f"gradgen has {public}; the other functions of formulas are SymPy's."
     return f"Did you mean {similar}?" if similar else None
 
 
