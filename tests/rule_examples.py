@@ -47,6 +47,9 @@ EXAMPLES = {
     "exp(u)*sigmoid(a - u)": Example("exp(x)/(3 + exp(x))", x=800.0),
     "exp(u)/(exp(u) + exp(v))": Example("exp(k*x)/(exp(k*x) + exp(k*y))", x=800.0, y=799.0, k=1.5),
     "exp(w)/(exp(w) + (exp(u) + exp(v)))": Example("exp(x)/(exp(x) + exp(y) + exp(z))", x=800.0, y=799.0, z=798.0),
+    "exp(t)/(exp(t) + (exp(u) + (exp(v) + exp(w))))": Example(
+        "exp(x)/(exp(x) + exp(y) + exp(z) + exp(k*z))", x=800.0, y=799.0, z=798.0, k=0.5
+    ),
     "1/(1 + (exp(u) + exp(v)))": Example("exp(-x)/(1 + exp(-x) + exp(-y))", x=-800.0, y=-799.0),
     "exp(u)*sigmoid(-logaddexp(u, v))": Example("exp(x)/(1 + exp(x) + exp(y))", x=800.0, y=799.0),
     "expm1(u)*sigmoid(-u)": Example("(exp(2*x) - 1)/(exp(2*x) + 1)", x=400.0),
@@ -115,6 +118,11 @@ EXAMPLES = {
     "log(exp(u) - exp(v))": Example("log(exp(x) - exp(y))", x=800.0, y=790.0),
     "log(sigmoid(u) - sigmoid(v))": Example("log(1/(1 + exp(-x - k)) - 1/(1 + exp(-x + k)))", x=50.0, k=0.1),
     "log(exp(w) + (exp(u) + exp(v)))": Example("log(exp(x) + exp(y) + exp(z))", x=800.0, y=790.0, z=780.0),
+    "log(exp(t) + (exp(u) + (exp(v) + exp(w))))": Example(
+        "log(exp(x) + exp(y) + exp(z) + exp(k*z))", x=800.0, y=799.0, z=798.0, k=0.5
+    ),
+    "u - logaddexp(u, v)": Example("x - log(exp(x) + exp(y))", x=800.0, y=760.0),
+    "u - logaddexp(logaddexp(u, v), w)": Example("y - log(exp(x) + exp(y) + exp(z))", x=760.0, y=800.0, z=750.0),
     "log(u**a) = a*log(abs(u))": Example("log(x**2)", x=-1e200),
     "log(u**a) = a*log(u)": Example("log(x**3)", x=1e150),
     "sqrt(1/u)": Example("sqrt(1/x)*erf(sqrt(x))", x=1e-310),
