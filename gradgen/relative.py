@@ -22,28 +22,33 @@ _THIRD = sympy.Rational(1, 3)
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of coefficients times powers, all of one exponent.
+    """A sum of coefficients times powers, all of one exponent, or times products of powers that add up to one exponent.
 
     Attributes:
         exponent: the exponent.
-        parts: the coefficients, and the bases of what they are times a power of.
+        parts: the coefficients, and the bases and exponents of what they are multiplied by.
     """
 
     exponent: Node
-    parts: tuple[tuple[Node, Node], ...]
+    parts: tuple[tuple[Node, tuple[tuple[Node, Node], ...]], ...]
+
+    @property
+    def bases(self) -> list[Node]:
+        """The bases, each once."""
+        return list(dict.fromkeys(base for _, powers in self.parts for base, _ in powers))
 
     @property
     def size(self) -> Node:
         """The largest of the absolute values of the bases."""
         graph = self.exponent.graph
-        sizes = dict.fromkeys(base if known_sign(base) > 0 else graph.apply("abs", base) for _, base in self.parts)
+        sizes = dict.fromkeys(base if known_sign(base) > 0 else graph.apply("abs", base) for base in self.bases)
         return reduce(lambda a, b: graph.apply("maximum", a, b), sizes)
 
 
 def forms(node: Node) -> Iterator[tuple[Node, str]]:
     """The node with the powers of each sum that may overflow relative to its largest term; each with what it is."""
     for total in dict.fromkeys(below.args[0] for below in topological([node]) if below.op in ("pow", "cbrt")):
-        found = _sum(total)
+        found = _sum(total) or _homogeneous(total)
         if found is not None:
             yield _Scaling(total, found)(node), "with powers of sums relative to the largest term"
 
@@ -60,7 +65,24 @@ def _sum(node: Node) -> _Sum | None:
     (exponent,) = exponents
     if exponent.number is not None and not exponent.number > 1:
         return None
-    return _Sum(exponent, tuple((one, base) for one, base, _ in powers))
+    return _Sum(exponent, tuple((one, ((base, exponent),)) for one, base, _ in powers))
+
+
+def _homogeneous(node: Node) -> _Sum | None:
+    """A sum of products of powers, all of one degree of at least 2: x**2 + x*y + y**2."""
+    graph, parts, degrees = node.graph, [], set()
+    for number, item in terms(node) if node.op == "add" else []:
+        more, found = factors(item) if item is not None else (sympy.S.One, [])
+        bases = [(base, exponent) for base, exponent in found if not graph.is_hyper(base)]
+        others = [base**exponent for base, exponent in found if graph.is_hyper(base)]
+        degrees.add(sum(exponent for _, exponent in bases))
+        if any(exponent < 0 for _, exponent in bases):
+            return None
+        powers = tuple((base, graph.const(exponent)) for base, exponent in bases)
+        parts.append((reduce(graph.mul, others, graph.const(number * more)), powers))
+    if len(degrees) != 1 or min(degrees) < 2 or len({base for _, powers in parts for base, _ in powers}) < 2:
+        return None
+    return _Sum(graph.const(degrees.pop()), tuple(parts))
 
 
 def _power(node: Node) -> tuple[Node, Node, Node]:
@@ -96,13 +118,17 @@ class _Scaling:
         graph = total.graph
         self._size, self._one, self._none = parts.size, graph.const(1), graph.const(0)
         self._known: dict[Node, tuple[Node, Node]] = {}
-        for _, base in parts.parts:
+        for base in parts.bases:
             if base.number is None:
                 for one in (base, graph.apply("abs", base), *(base.args if base.op == "abs" else ())):
                     self._known[one] = (self._over(one), self._one)
         self._bases = list(self._known)
-        scaled = reduce(graph.add, (one * self._over(base) ** parts.exponent for one, base in parts.parts))
-        if all(base.number is None for _, base in parts.parts):  # the direction of 0, where all is 0, is 0
+        products = (
+            reduce(graph.mul, (self._over(base) ** exponent for base, exponent in powers), one)
+            for one, powers in parts.parts
+        )
+        scaled = reduce(graph.add, products)
+        if all(base.number is None for base in parts.bases):  # the direction of 0, where all is 0, is 0
             scaled = graph.where(graph.apply("eq", self._size, 0), self._one, scaled)
         self._known[total] = (scaled, parts.exponent)
 

@@ -245,7 +245,6 @@ RULES: tuple[Rule, ...] = (
     # Norms
     Rule("sqrt(w**2 + (u**2 + v**2))", "hypot(hypot(u, v), w)", _SQUARES),
     Rule("sqrt(a*u**2 + b*v**2)", "hypot(sqrt(a)*u, sqrt(b)*v)", _SQUARES, _are_positive),
-    Rule("sqrt(u**4 + v**4)", "hypot(u**2, v**2)", _SQUARES),
     Rule("(u**2 + v**2)**a", "hypot(u, v)**(2*a)", _SQUARES, _is_no_half),
     Rule("u**2*v**-2", "(u/v)**2", "the squares overflow or vanish before the quotient does"),
     Rule("u/hypot(u, v)", "unit(u, hypot(u, v))", "the direction of a vector has a limit at infinity and none at 0"),
