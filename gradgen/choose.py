@@ -350,7 +350,7 @@ class Choice:
             yield spread, "with exponentials multiplied out"
         for start in dict.fromkeys((node, taken_out)) if powers else ():
             yield from squares.forms(start)
-        for start in dict.fromkeys((node, taken_out, written)):
+        for start in dict.fromkeys((node, taken_out, *([written] if len(self._tensors) > 1 else []))):
             yield from relative.forms(start)
         yield from hyperbolic.forms(node)
         for form, how in self._derived(node):
