@@ -156,6 +156,7 @@ def test_a_flag_between_two_formulas_leaves_both_as_they_are(tmp_path: Path) -> 
             assert grad.tolist() == pytest.approx([-0.48, 1e-16, 1e-30, 1e-200], rel=1e-14)
 
 
+@pytest.mark.slow
 def test_likelihoods_with_bessel_functions(tmp_path: Path) -> None:
     """I0 overflows at 714 in float64, at 92 in float32; its logarithm, and I1/I0, do not."""
     text = "@op\ndef f(x, k):\n    return k*cos(x) - log(2*pi*besseli(0, k))\n"

@@ -76,7 +76,8 @@ REACH = {
     **dict.fromkeys(FAR_TAILS, 25.0),
 }
 
-EVERY_DAY = list(FORMULAS)[::3]
+LONGEST = ("black_scholes_call", "great_circle", "colu")  # to build, or to have exact results of
+EVERY_DAY = [name for name in list(FORMULAS)[::3] if name not in LONGEST]
 PATHS = ("cpu", "torch")
 
 

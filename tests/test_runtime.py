@@ -946,6 +946,7 @@ def test_another_compiler_compiles_anew(own_cache: Path, monkeypatch: pytest.Mon
         assert len(libraries(own_cache)) == times * LIBRARIES
 
 
+@pytest.mark.slow
 def test_sixteen_processes_at_once_compile_once(own_cache: Path, compilations: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
 
