@@ -416,8 +416,8 @@ class Choice:
         whole = factored(node)
         at = [name for name in self._tensors if self._has_pole(self._forms[node], [name])]
         for part in [*self._parts(whole, at)]:
-            tried = (self._patch_near(node, column, expansion) for expansion in self._in_input(part, whole))
-            patch = next(filter(None, tried), None)
+            patches = (self._patch_near(node, column, expansion) for expansion in self._in_input(part, whole))
+            patch = next(filter(None, patches), None)
             if patch is not None:
                 whole = node.graph.where(patch.is_near, patch.near, whole)
 

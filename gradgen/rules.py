@@ -87,6 +87,7 @@ _POLES = "poles that cancel: infinity minus infinity at u = 0"
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _PARAMETER = "0/0 where u, a parameter perhaps, is 0"
 _POWER = "0/0 where v, a parameter perhaps, is 0"
+_LARGE_POWER = "1 + u rounds a small u away, and a large power asks for it"
 _OVERFLOW = "the exponential overflows long before the result"
 
 RULES: tuple[Rule, ...] = (
@@ -430,14 +431,13 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u)/expm1(exp(u))", "1/exprel(exp(u), 1)", "infinity over infinity in the tail", tried=True),
     Rule(
         "log1p(v*expm1(u))",
-        "where(gt(u, 1), u + log(v + (1 - v)*exp(-u)), where(lt(u, -1), log(1 - v + v*exp(u)), log1p(v*expm1(u))))",
+        "where(gt(u, 1), u + log(v + (1 - v)*exp(-u)), log1p(v*expm1(u)))",
         _OVERFLOW,
         tried=True,
     ),
     Rule(
         "logrel(v, expm1(u))",
-        "where(gt(u, 1), (u + log(v + (1 - v)*exp(-u)))/v, "
-        "where(lt(u, -1), log(1 - v + v*exp(u))/v, logrel(v, expm1(u))))",
+        "where(gt(u, 1), (u + log(v + (1 - v)*exp(-u)))/v, logrel(v, expm1(u)))",
         _OVERFLOW,
         tried=True,
     ),
@@ -451,14 +451,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "(1 + u)**v",
         "where(lt(abs(u), 1), exp(v*log1p(u)), (1 + u)**v)",
-        "1 + u rounds a small u away, and a large power asks for it",
+        _LARGE_POWER,
         tried=True,
         symbolic="v",
     ),
     Rule(
         "(1 + u)**(1/u)",
         "where(lt(abs(u), 1), exp(logrel(u, 1)), (1 + u)**(1/u))",
-        "1 + u rounds a small u away, and a large power asks for it",
+        _LARGE_POWER,
         tried=True,
     ),
     Rule(

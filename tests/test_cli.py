@@ -476,11 +476,15 @@ class TestWithTheGenerator:
         assert "besselk" in done.stderr
         assert Path("1/several.py").read_bytes() == Path("2/several.py").read_bytes()
 
-    def test_interrupt_ends_all_processes_at_once_without_a_traceback(self) -> None:
+    def never_end(self) -> None:
+        """Two of the specs tell of the process that reads them, and keep it busy."""
         for name in ("first", "second"):
             Path(f"formulas/{name}.py").write_text(
                 f"import os, pathlib\npathlib.Path('{name}').write_text(str(os.getpid()))\nwhile True: pass\n"
             )
+
+    def test_interrupt_ends_all_processes_at_once_without_a_traceback(self) -> None:
+        self.never_end()
         process = subprocess.Popen(
             [*self.COMMAND, "build", "--jobs", "2"],
             stderr=subprocess.PIPE,
@@ -505,10 +509,7 @@ class TestWithTheGenerator:
                 os.kill(worker, 0)
 
     def test_no_process_outlives_the_one_that_started_it(self) -> None:
-        for name in ("first", "second"):
-            Path(f"formulas/{name}.py").write_text(
-                f"import os, pathlib\npathlib.Path('{name}').write_text(str(os.getpid()))\nwhile True: pass\n"
-            )
+        self.never_end()
         process = subprocess.Popen(
             [*self.COMMAND, "build", "--jobs", "2"], stdout=subprocess.PIPE, start_new_session=True
         )
