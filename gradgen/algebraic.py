@@ -1,4 +1,4 @@
-"""Rational functions of something and of a square root of it, in lowest terms.
+"""Rational functions of something and of square and cube roots of it, in lowest terms.
 
 With s = sqrt(1 + x**2) the difference 1/s - x**2/s**3 is 1/s**3: what cancels does so exactly, because s**2 is known.
 """
@@ -6,14 +6,15 @@ With s = sqrt(1 + x**2) the difference 1/s - x**2/s**3 is 1/s**3: what cancels d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Iterator, Sequence
+from functools import cached_property, reduce
 
 import sympy
 from sympy import Dummy, Expr, Poly
 
 from gradgen.graph import HALF, Node, topological
 from gradgen.rational import by_branches
+from gradgen.rewrite import rewrite
 
 _MOST_NODES = 60  # of a formula that is looked at,
 _MOST_OPERATIONS = 60  # of its value as SymPy has it,
@@ -21,7 +22,7 @@ _MOST_ROOTS = 2  # of the roots in it that are tried
 
 
 class _NotAlgebraicError(Exception):
-    """The node is no rational function of the root."""
+    """The node is no rational function of the roots."""
 
 
 def forms(node: Node) -> Iterator[tuple[Node, str]]:
@@ -32,35 +33,51 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
     order = topological([node])
     if len(order) > _MOST_NODES:
         return
-    for root in itertools.islice(filter(_is_root, order), _MOST_ROOTS):
+    roots = [below for below in order if _degree(below) and below.op != "abs"]
+    for chosen in dict.fromkeys([*((root,) for root in roots[:_MOST_ROOTS]), tuple(roots[:_MOST_ROOTS])]):
         try:
-            form = _Extension(node, root).node()
+            quotient = _Extension(node, chosen)
         except (_NotAlgebraicError, sympy.PolynomialError):
             continue
-        if form is not node:
-            yield form, "in lowest terms of a root"
+        how = "in lowest terms of a root" if len(chosen) == 1 else "in lowest terms of roots"
+        for form, more in ((quotient.node(), ""), (quotient.in_turn(), ", factor by factor")):
+            if form is not node:
+                yield rewrite([form])[0], how + more
 
 
-def _is_root(node: Node) -> bool:
-    return node.op == "hypot" or (node.op == "pow" and node.args[1].is_number(HALF))
+def _degree(node: Node) -> int:
+    """Of which power a node is the root; 0 of what is none."""
+    if node.op == "pow" and node.args[1].is_number(HALF):
+        return 2
+    return {"hypot": 2, "abs": 2, "cbrt": 3}.get(node.op, 0)
 
 
 class _Extension:
-    """A node as a rational function of a root and of symbols for all that is not arithmetic."""
+    """A node as a rational function of roots and of symbols for all that is not arithmetic."""
 
-    def __init__(self, node: Node, root: Node) -> None:
+    def __init__(self, node: Node, roots: Sequence[Node]) -> None:
+        if not roots:
+            raise _NotAlgebraicError
         self.graph = node.graph
-        self.s = Dummy("s", positive=True)
-        self.nodes: dict[Expr, Node] = {self.s: root}
-        self.values: dict[Node, Expr] = {root: self.s}
-        squared = [self.value(arg) ** 2 for arg in root.args] if root.op == "hypot" else [self.value(root.args[0])]
-        relation = Poly(self.s**2 - sum(squared), self.s)
+        roots = [*(below for below in topological([node]) if below.op == "abs"), *roots]
+        self.values: dict[Node, Expr] = {root: Dummy(f"s{k}", positive=True) for k, root in enumerate(roots)}
+        self.nodes: dict[Expr, Node] = {symbol: root for root, symbol in self.values.items()}
+        symbols = list(self.nodes)
+        relations = [
+            symbol ** _degree(root) - self._radicand(root) for symbol, root in zip(symbols, roots, strict=True)
+        ]
         value = self.value(node)
-        if not value.has(self.s) or sympy.count_ops(value) > _MOST_OPERATIONS:
+        if not value.has(*symbols) or sympy.count_ops(value) > _MOST_OPERATIONS:
             raise _NotAlgebraicError
         top, bottom = sympy.fraction(sympy.together(value))
-        reduced = sympy.rem(Poly(top, self.s), relation).as_expr()
-        self.top, self.bottom = sympy.fraction(sympy.cancel(reduced / bottom))
+        for symbol, relation in reversed([*zip(symbols, relations, strict=True)]):  # of roots in roots the outer first
+            top = sympy.rem(Poly(top, symbol), Poly(relation, symbol)).as_expr()
+        self.top, self.bottom = sympy.fraction(sympy.cancel(top / bottom))
+
+    def _radicand(self, root: Node) -> Expr:
+        """What it is the root of."""
+        args = map(self.value, root.args)
+        return next(args) if root.op in ("pow", "cbrt") else sum(arg**2 for arg in args)
 
     def value(self, node: Node) -> Expr:
         for below in topological([node], stop=self.values.keys()):
@@ -86,12 +103,33 @@ class _Extension:
 
     def node(self) -> Node:
         """The quotient, by the factors of its parts, so that their product cannot overflow beneath a 1."""
+        scale, factors = self.factors
+        result: Node = reduce(self.graph.mul, (base**exponent for base, exponent in factors), scale)
+        return result
+
+    def in_turn(self) -> Node:
+        """The same, each factor divided by another one, so that neither their product nor its divisor overflows."""
+        scale, factors = self.factors
+        above, below = (
+            [base for base, exponent in factors for _ in range(sign * exponent)]  # none where it is negative
+            for sign in (1, -1)
+        )
+        one = self.graph.const(1)
+        pairs = itertools.zip_longest(above, below, fillvalue=one)
+        result: Node = reduce(self.graph.mul, (factor / divisor for factor, divisor in pairs), scale)
+        return result
+
+    @cached_property
+    def factors(self) -> tuple[Node, list[tuple[Node, int]]]:
+        """A number, and the factors of the quotient with their powers."""
         number, top = sympy.factor_list(self.top)
         divisor, bottom = sympy.factor_list(self.bottom)
-        factors = [*top, *((factor, -exponent) for factor, exponent in bottom)]
-        nodes = [self._as_node(factor) ** exponent for factor, exponent in factors]
-        result: Node = reduce(self.graph.mul, nodes, self.graph.const(number / divisor))
-        return result
+        scale, found = number / divisor, []
+        for factor, exponent in [*top, *((factor, -exponent) for factor, exponent in bottom)]:
+            size = _size(factor)
+            scale *= size**exponent
+            found.append((self._as_node(sympy.expand(factor / size)), exponent))
+        return self.graph.const(scale), found
 
     def _as_node(self, value: Expr) -> Node:
         if value in self.nodes:
@@ -103,3 +141,10 @@ class _Extension:
             return power
         result: Node = reduce(self.graph.add if value.is_Add else self.graph.mul, map(self._as_node, value.args))
         return result
+
+
+def _size(total: Expr) -> Expr:
+    """A power of two that is no less than any number in a sum: without it a term overflows where its input does."""
+    numbers = [abs(term.as_coeff_Mul()[0]) for term in total.args] if total.is_Add else []
+    largest = max([number for number in numbers if number.is_comparable], default=sympy.S.One)
+    return 2 ** sympy.ceiling(sympy.log(largest, 2)) if largest > 1 else sympy.S.One

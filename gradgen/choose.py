@@ -21,7 +21,7 @@ from gradgen.measure import LEAST_REACH, Reference
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import MARKS
 from gradgen.printers.base import Printer
-from gradgen.rewrite import factored, factors, multiplied_out, rewrite, tried
+from gradgen.rewrite import collected, factored, factors, multiplied_out, rewrite, tried
 from gradgen.worst import Worst
 
 BAR = 4.0
@@ -298,7 +298,7 @@ class Choice:
         self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: _Comparison
     ) -> None:
         """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
-        if not self._keeps_limits(node, form):
+        if not self._keeps_limits(node, form, column):
             return
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
@@ -315,14 +315,24 @@ class Choice:
         before, after = notes[-1].after if notes else self._sound[node], self._quality[node]
         self.notes[node] = [*notes, Note(how, "more exact" if _rank(after) < _rank(before) else why, before, after)]
 
-    def _keeps_limits(self, node: Node, form: Node) -> bool:
-        """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself."""
+    def _keeps_limits(self, node: Node, form: Node, column: int) -> bool:
+        """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself.
+
+        Where one input is infinite NaN does not count: `_settle` gives the form its limit.
+        """
         sound, other = _finished([node, form])
         order = topological([sound, other])
         program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
         values = program(self._extremes)
-        pairs = list(zip(values[k].tolist(), values[i].tolist(), strict=True))
-        return sum(_is_lost(new, old) for new, old in pairs) <= sum(_is_lost(old, new) for new, old in pairs)
+        lost = 0
+        for point, old, new in zip(self._extremes, values[i].tolist(), values[k].tolist(), strict=True):
+            is_finite = all(math.isfinite(point[name]) for name in self._tensors)
+            exact = self._double.exact(column, point) if is_finite else None
+            if exact is not None:
+                lost += _is_lost(new, float(exact)) - _is_lost(old, float(exact))
+            elif is_finite or len(self._tensors) > 1 or not math.isnan(new):
+                lost += _is_lost(new, old) - _is_lost(old, new)
+        return lost <= 0
 
     def _rational(self, node: Node, powers: bool) -> list[tuple[Node, str]]:
         """The node's forms as rational functions, which are looked for once."""
@@ -357,6 +367,8 @@ class Choice:
             is_smooth = self._plain_forms.get(self._origins[node][0]) in self._switched
             if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
                 yield form, how
+                for divided, more in squares.forms(form):
+                    yield divided, f"{how}, {more}"
         for form, how in algebraic.forms(node):
             yield form, how
             for scaled, more in relative.forms(form):
@@ -378,8 +390,11 @@ class Choice:
         for start, how in starts.items():
             for form, rule in tried(start):
                 by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
+                form = collected(form)
                 by_rules.append((form, by))
                 yield form, f"{how}, {by}" if how else by
+                for scaled, more in relative.forms(form):
+                    yield scaled, f"{by}, {more}"
         for form, by in by_rules:
             for rational_form, more in rational.forms(form, powers):
                 yield rational_form, f"{by}, {more}"
@@ -388,7 +403,9 @@ class Choice:
         """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
         origin, wrt = self._origins.get(node, (node, node))
         form = self._plain_forms.get(origin, origin)
-        if form is origin or not _KINKS.isdisjoint(below.op for below in topological([origin, node])):
+        undefined = _undefined(origin)
+        kinks = (below for below in topological([origin, node]) if below.op in _KINKS)
+        if form is origin or any(below.args[0] not in undefined for below in kinks):
             return
         if any(below.op == "maximum" for below in topological([form])):  # a kink where the function has none
             return
@@ -714,6 +731,12 @@ def _with_roots_of_squares(node: Node, v: Node) -> Node:
 def _finished(forms: Sequence[Node]) -> list[Node]:
     """The forms as they are printed."""
     return compensated(limits(forms))
+
+
+def _undefined(node: Node) -> set[Node]:
+    """The conditions without which a node is undefined: where it is something there is no kink."""
+    selections = [below for below in topological([node]) if below.op == "where"]
+    return {below.args[0] for below in selections if below.args[2].number is sympy.nan}
 
 
 def _distributed(node: Node) -> Node | None:

@@ -23,6 +23,10 @@ _MOST = 40_000  # bits of precision at which two evaluations that still differ a
 Point = Mapping[str, float]
 
 
+class UnsettledError(ArithmeticError):
+    """More digits are needed."""
+
+
 class Exact:
     """A formula as exact functions of a point (a number for each parameter).
 
@@ -79,8 +83,12 @@ def _settled(evaluate: Callable[[], mpf], precision: int) -> mpf:
     """The value on which two precisions, one twice the other, agree."""
     previous = None
     while precision <= _MOST:
-        with mpmath.workprec(precision):
-            value = evaluate()
+        try:
+            with mpmath.workprec(precision):
+                value = evaluate()
+        except UnsettledError:
+            previous, precision = None, 2 * precision
+            continue
         if previous is not None and _agree(previous, value):
             return value
         previous, precision = value, 2 * precision

@@ -215,6 +215,8 @@ class Graph:
                 return self.power(base.args[0], self.const(inner * outer))
             if _even(inner):
                 return self.power(self.apply("abs", base.args[0]), self.const(inner * outer))
+        if base.op == "pow" and base.args[1].number is None and exponent.is_number(-1):
+            return self.power(base.args[0], -base.args[1])
         if base.op == "abs" and exponent.number is not None and _even(exponent.number):
             base = base.args[0]
         inner, rest = coefficient(base)
@@ -242,7 +244,7 @@ class Graph:
         if (
             p.op == "where"
             and p.args[2] is q
-            and q.is_number(0)
+            and (q.is_number(0) or q.number is sympy.nan)
             and condition.op in RELATIONS
             and p.args[0].op in RELATIONS
         ):

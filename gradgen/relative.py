@@ -148,13 +148,21 @@ class _Scaling:
         directions = {self._over(base): base for base in self._bases}
         place = next((k for k, (item, exponent) in enumerate(found) if item in directions and exponent >= least), None)
         if place is None or power.number is None or power.number == 0:
-            return other * self._size**power
+            return other * self._size_to(power)
         direction, exponent = found[place]
         found[place] = (direction, exponent - 1)
         rest = reduce(other.graph.mul, (item**e for item, e in found if e), other.graph.const(number))
         if least == 1:
             return directions[direction] * self._whole(rest, power - 1)
         return direction * self._whole(rest, power)
+
+    def _size_to(self, power: Node) -> Node:
+        """A power of the size; of thirds by its cube root, for a third is rounded as an exponent."""
+        if power.number is not None and getattr(power.number, "q", 1) == 3:
+            root: Node = self._size.graph.apply("cbrt", self._size) ** int(power.number.p)
+            return root
+        whole: Node = self._size**power
+        return whole
 
     def _over(self, base: Node) -> Node:
         return base / self._size if base.number is not None else base.graph.apply("unit", base, self._size)

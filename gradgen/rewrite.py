@@ -91,7 +91,7 @@ class _Rewriter:
     def settle(self, node: Node) -> Node:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
-            new = folded(node) or _collected(node) or _gathered(node)
+            new = folded(node) or _undefined(node) or _collected(node) or _gathered(node)
             view = _View(node)
             after = self
             for pattern in _rules_for(node.op, self.tried):
@@ -111,6 +111,16 @@ def folded(node: Node) -> Node | None:
     if function is None or not node.args or any(arg.number is None for arg in node.args):
         return None
     return node.graph.const(function(*(arg.number for arg in node.args)))
+
+
+def _undefined(node: Node) -> Node | None:
+    """Arithmetic on what is undefined somewhere is undefined there: the rules see what it is elsewhere."""
+    for k, arg in enumerate(node.args if node.op in _ARITHMETIC else ()):
+        if arg.op == "where" and arg.args[2].number is sympy.nan:
+            condition, value, nan = arg.args
+            value = node.graph.apply(node.op, *node.args[:k], value, *node.args[k + 1 :])
+            return node.graph.where(condition, value, nan)
+    return None
 
 
 def _collected(node: Node) -> Node | None:
@@ -195,6 +205,7 @@ class _Pattern:
         self.needs = frozenset(part.op for part in _parts(self.pattern)) - _FIT_ANYTHING
 
 
+_ARITHMETIC = ("add", "mul", "pow")
 _FIT_ANYTHING = {"input", "const", "mul"}  # a wild name, a number, one times something
 
 
@@ -233,6 +244,31 @@ def factored(node: Node) -> Node:
 def multiplied_out(node: Node) -> Node:
     """The node with exponentials multiplied into sums: there they may meet others, and vanish together."""
     return _with_each(node, "mul", _over_the_terms)
+
+
+def collected(node: Node) -> Node:
+    """The node with hyper-parameters in sums taken together: x**2 - k*x**2 as (1 - k)*x**2."""
+    return _with_each(node, "add", _by_tensors)
+
+
+def _by_tensors(node: Node) -> Node | None:
+    """A sum with the coefficients of equal products of tensors added up; None where no two are equal."""
+    graph, found = node.graph, terms(node, most=_LONGEST)
+    if len(found) > _LONGEST:
+        return None
+    sums: dict[frozenset[Factor], tuple[Node, list[Factor]]] = {}
+    for number, item in found:
+        more, product = factors(item) if item is not None else (sympy.S.One, [])
+        powers = _powers(product)
+        fixed = [(base, exponent) for base, exponent in powers.items() if graph.is_hyper(base)]
+        varying = [(base, exponent) for base, exponent in powers.items() if not graph.is_hyper(base)]
+        scale = _product(number * more, fixed) if fixed else graph.const(number * more)
+        total, _ = sums.get(frozenset(varying), (graph.const(0), []))
+        sums[frozenset(varying)] = total + scale, varying
+    if len(sums) == len(found):
+        return None
+    parts = [scale * _product(sympy.S.One, varying) if varying else scale for scale, varying in sums.values()]
+    return reduce(graph.add, parts)
 
 
 def _with_each(node: Node, op: str, change: Callable[[Node], Node | None]) -> Node:

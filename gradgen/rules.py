@@ -95,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     Rule("log(v*exp(u))", "log(v) + u", _OVERFLOW),
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
+    Rule("exp(u)/exp(v)", "exp(u - v)", "both may overflow where their quotient does not"),
     Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
     Rule("damp(a, u)", "a*u", "a number is not 0"),
     Rule("u*damp(v, u**(v - 1))", "v*u**v", "one power, which another one may cancel"),
@@ -104,6 +105,8 @@ RULES: tuple[Rule, ...] = (
     Rule("1/(a + b*exp(u))", "sigmoid(log(a/b) - u)/a", _OVERFLOW, _same_sign),
     Rule("exp(u)*sigmoid(-u)", "sigmoid(u)", _OVERFLOW),
     Rule("exp(u)*sigmoid(a - u)", "exp(a)*sigmoid(u - a)", _OVERFLOW),
+    Rule("sigmoid(-u)**v*exp(v*u)", "sigmoid(u)**v", _OVERFLOW),
+    *(Rule(f"exp({n}*u/2)*sqrt(1 + exp(u))**-{n}", f"sqrt(sigmoid(u))**{n}", _OVERFLOW) for n in (1, 3, 5)),
     Rule("exp(u)/(exp(u) + exp(v))", "sigmoid(u - v)", _OVERFLOW),
     Rule("exp(w)/(exp(w) + (exp(u) + exp(v)))", "sigmoid(w - logaddexp(u, v))", _OVERFLOW),
     Rule("exp(t)/(exp(t) + (exp(u) + (exp(v) + exp(w))))", "sigmoid(t - logaddexp(logaddexp(u, v), w))", _OVERFLOW),
@@ -113,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
     Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
     Rule("exp(u)/expm1(u)", "-1/expm1(-u)", "infinity over infinity in the tail"),
+    Rule("expm1(u)*exp(-u)", "-expm1(-u)", "infinity times 0 in the tail"),
     Rule(
         "expm1(u)/expm1(v)",
         "where(gt(minimum(u, v), 0), exp(u - v)*(expm1(-u)/expm1(-v)), expm1(u)/expm1(v))",
@@ -187,12 +191,15 @@ RULES: tuple[Rule, ...] = (
     Rule("u - logaddexp(logaddexp(u, v), w)", "-softplus(logaddexp(v, w) - u)", "a difference of two large numbers"),
     Rule("log(u**a)", "a*log(abs(u))", "the power overflows long before its logarithm", _is_even),
     Rule("log(u**a)", "a*log(u)", "the power overflows long before its logarithm", _is_odd),
+    Rule("cbrt(u)**3", "u", "exact, and no power of what is rounded"),
+    Rule("cbrt(u)**-3", "1/u", "exact, and no power of what is rounded"),
     Rule("sqrt(1/u)", "1/sqrt(u)", "the reciprocal overflows before its root does"),
     Rule("log(sqrt(u))", "log(u)/2", "the root rounds what is near 1"),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
     Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),
     Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
+    Rule("v*softplus(u/v) - u", "v*softplus(-u/v)", "a difference of two large numbers"),
     Rule("softplus(u) - v*u", "where(ge(u, 0), (1 - v)*u, -v*u) + softplus(-modulus(u))", "v may be 1 where u >> 0"),
     Rule(
         "softplus(v*u)/u",
@@ -260,6 +267,8 @@ RULES: tuple[Rule, ...] = (
         "the square overflows before the norm does",
         lambda a, b: _positive(a) and _positive(b),
     ),
+    # Powers that nearly cancel, tried
+    Rule("t*u**v + w*damp(v, u**(v - 1))", "u**(v - 1)*(t*u + v*w)", "two powers that nearly cancel", tried=True),
     # Quotients that are 0/0, tried
     Rule("expm1(u)/u", "exprel(u, 1)", "0/0 at u = 0, and in the derivatives the exponential overflows", tried=True),
     Rule("log1p(u)/u", "logrel(u, 1)", _REMOVABLE, tried=True),
@@ -278,8 +287,33 @@ RULES: tuple[Rule, ...] = (
         for pattern, replacement in (
             ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
             ("hypot(u, v) - sqrt(w)", "(u**2 + v**2 - w)/(hypot(u, v) + sqrt(w))"),
+            ("hypot(u, v) - hypot(u, w)", "(v - w)*unit(v + w, hypot(u, v) + hypot(u, w))"),
+            ("hypot(u, v) - abs(u)", "v*unit(v, hypot(u, v) + abs(u))"),
+            (
+                "unit(u, hypot(v, u)) - unit(w, hypot(v, w))",
+                "where(gt(u*sign(w), 0), unit(v, hypot(v, u))*unit(v, hypot(v, w))*((u - w)/hypot(v, u))"
+                "*unit(u + w, hypot(v, w))/(unit(u, hypot(v, u)) + unit(w, hypot(v, w))), "
+                "unit(u, hypot(v, u)) - unit(w, hypot(v, w)))",
+            ),
+            (
+                "unit(u, hypot(v, u)) - unit(u, hypot(w, u))",
+                "unit(u, hypot(v, u))*((w - v)/hypot(w, u))*unit(w + v, hypot(v, u) + hypot(w, u))",
+            ),
+            (
+                "unit(u, hypot(u, v)) - sign(u)",
+                "-sign(u)*unit(v, hypot(u, v))*unit(v, hypot(u, v) + abs(u))",
+            ),
+            (
+                "sqrt(1 + exp(2*u)) - exp(u)",
+                "where(gt(u, 0), exp(-u)/(1 + sqrt(1 + exp(-2*u))), sqrt(1 + exp(2*u)) - exp(u))",
+            ),
+            ("sqrt(1 + u**4) - u**2", "1/(hypot(1, u**2) + u**2)"),
             ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),
             ("cbrt(u) - cbrt(v)", "(u - v)/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)"),
+            (
+                "cbrt(u)**-2 - cbrt(v)**-2",
+                "(v - u)*(cbrt(u) + cbrt(v))*cbrt(u)**-2*cbrt(v)**-2/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)",
+            ),
             ("sqrt(1 + u) - 1", "where(lt(abs(u), 3), u/(1 + sqrt(1 + u)), sqrt(1 + u) - 1)"),
             ("hypot(1, u) - 1", "where(lt(abs(u), 2), u*(u/(1 + hypot(1, u))), hypot(1, u) - 1)"),
             ("sqrt(u) - v", "where(gt(2*v, sqrt(u)), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
@@ -428,6 +462,31 @@ RULES: tuple[Rule, ...] = (
         "the exponential vanishes long before its logarithm is large",
         tried=True,
     ),
+    Rule(
+        "exp(u)*softplus(-u)",
+        "where(gt(u, 0), logrel(exp(-u), 1), exp(u)*softplus(-u))",
+        "infinity times 0 in the tail",
+        tried=True,
+    ),
+    Rule(
+        "log(softplus(u))",
+        "where(lt(u, -1), u + log(logrel(exp(u), 1)), log(softplus(u)))",
+        "softplus vanishes long before its logarithm is large",
+        tried=True,
+    ),
+    Rule(
+        "softplus(u)**v",
+        "where(lt(u, -1), exp(v*u)*logrel(exp(u), 1)**v, softplus(u)**v)",
+        "softplus vanishes long before its root does, and its reciprocal overflows",
+        tried=True,
+    ),
+    Rule(
+        "asinh(exp(u))",
+        "where(gt(u, 1), u + log(1 + sqrt(1 + exp(-2*u))), asinh(exp(u)))",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule("sqrt(v*u**2)", "abs(u)*sqrt(v)", _SQUARES, tried=True),
     Rule("exp(u)/expm1(exp(u))", "1/exprel(exp(u), 1)", "infinity over infinity in the tail", tried=True),
     Rule(
         "log1p(v*expm1(u))",
@@ -467,7 +526,6 @@ RULES: tuple[Rule, ...] = (
         _SQUARES,
         tried=True,
     ),
-    Rule("t*u**v + w*damp(v, u**(v - 1))", "u**(v - 1)*(t*u + v*w)", "two powers that nearly cancel", tried=True),
     Rule(
         "log(abs(tanh(u)))",
         "where(gt(abs(u), 1), log1p(-2*sigmoid(-2*abs(u))), log(abs(tanh(u))))",

@@ -20,6 +20,10 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
         halves = _halves(divisor)
         if halves is not None:
             yield _divided(node, divisor, halves), "with a sum that may overflow as two divisors"
+        elif any(
+            below.op == "pow" and below.args[0] is divisor and _whole(below) < -1 for below in topological([node])
+        ):
+            yield _divided(node, divisor, (divisor,)), "divided twice by a sum, whose square may overflow"
 
 
 def _divisors(node: Node) -> Iterator[Node]:
@@ -44,7 +48,7 @@ def _halves(total: Node) -> tuple[Node, Node] | None:
     return size, reduce(graph.add, parts)
 
 
-def _divided(node: Node, divisor: Node, halves: tuple[Node, Node]) -> Node:
+def _divided(node: Node, divisor: Node, halves: tuple[Node, ...]) -> Node:
     """The node with its quotients by a sum written as those by the factors of it in turn."""
     new: dict[Node, Node] = {}
     for below in topological([node]):

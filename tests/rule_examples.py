@@ -34,6 +34,7 @@ EXAMPLES = {
     "log(v*exp(u))": Example("log(exp(x)/(1 + exp(y)))", x=3000.0, y=1.0),
     "exp(log(u))": Example("exp(log(x))", x=1e300),
     "exp(u)*exp(v)": Example("exp(x)*exp(-y)", x=800.0, y=790.0),
+    "exp(u)/exp(v)": Example("exp(x)*exp(y)**-3", x=900.0, y=300.5),
     "damp(w, exp(u))*exp(v)": Example("(1 + exp(x))**k", by="x", after="(1 + exp(u))**v", x=1000.0, k=-1.5),
     "damp(a, u)": Example("1 - (1 + k*exp(x))**(-1/k)", by="x", after="exp(t)*(1 + w*exp(u))**v", x=800.0, k=2.0),
     "u*damp(v, u**(v - 1))": Example(
@@ -45,6 +46,11 @@ EXAMPLES = {
     "1/(a + b*exp(u))": Example("1/(1 + exp(-x))", by="x", x=-800.0),
     "exp(u)*sigmoid(-u)": Example("exp(x)/(1 + exp(x))", x=800.0),
     "exp(u)*sigmoid(a - u)": Example("exp(x)/(3 + exp(x))", x=800.0),
+    "sigmoid(-u)**v*exp(v*u)": Example("exp(k*x)*(1/(1 + exp(x)))**k", x=800.0, k=1.5),
+    **{
+        f"exp({n}*u/2)*sqrt(1 + exp(u))**-{n}": Example(f"exp({n}*x/2)/sqrt(1 + exp(x))**{n}", x=1500.0)
+        for n in (1, 3, 5)
+    },
     "exp(u)/(exp(u) + exp(v))": Example("exp(k*x)/(exp(k*x) + exp(k*y))", x=800.0, y=799.0, k=1.5),
     "exp(w)/(exp(w) + (exp(u) + exp(v)))": Example("exp(x)/(exp(x) + exp(y) + exp(z))", x=800.0, y=799.0, z=798.0),
     "exp(t)/(exp(t) + (exp(u) + (exp(v) + exp(w))))": Example(
@@ -56,6 +62,7 @@ EXAMPLES = {
     "exp(u) - exp(-u)": Example("(exp(x) - exp(-x))/2", x=1e-10),
     "exp(u) + exp(-u)": Example("(exp(x) - exp(-x))/(exp(x) + exp(-x))", x=800.0),
     "exp(u)/expm1(u)": Example("exp(x)/(exp(x) - 1)", x=800.0),
+    "expm1(u)*exp(-u)": Example("exp(-x)*(exp(x) - 1)", x=800.0),
     "expm1(u)/expm1(v)": Example("(1 - exp(2*x))/(1 - exp(5*x))", after="expm1(u)/expm1(v)", x=400.0),
     "sigmoid(u) - sigmoid(-u)": Example("1/(1 + exp(-x)) - 1/(1 + exp(x))", x=1e-10),
     "sigmoid(u) + sigmoid(-u)": Example("log(1/(1 + exp(-x)) + 1/(1 + exp(x)))", x=-0.9),
@@ -125,6 +132,8 @@ EXAMPLES = {
     "u - logaddexp(logaddexp(u, v), w)": Example("y - log(exp(x) + exp(y) + exp(z))", x=760.0, y=800.0, z=750.0),
     "log(u**a) = a*log(abs(u))": Example("log(x**2)", x=-1e200),
     "log(u**a) = a*log(u)": Example("log(x**3)", x=1e150),
+    "cbrt(u)**3": Example("cbrt(2 + x)**30", x=1e-30),
+    "cbrt(u)**-3": Example("cbrt(2 + x)**-30", x=1e-30),
     "sqrt(1/u)": Example("sqrt(1/x)*erf(sqrt(x))", x=1e-310),
     "log(sqrt(u))": Example("log(sqrt(1 + x))", x=1e-10),
     "log(1 + u)": Example("log(1 + x)", x=1e-10),
@@ -133,6 +142,7 @@ EXAMPLES = {
     "u - softplus(u)": Example(
         "y*(x - log(1 + exp(x))) - (1 - y)*log(1 + exp(x))", after="v*softplus(u) + w*softplus(-u)", x=-0.01, y=100.0
     ),
+    "v*softplus(u/v) - u": Example("k*log(1 + exp(x/k)) - x", x=100.0, k=1.67),
     "softplus(u) - v*u": Example("log(1 + exp(x)) - k*x", x=50.0, k=1.0),
     "softplus(v*u)/u": Example("log(1 + exp(k*x))/k", after="softplus(v*u)/u", x=1e308, k=40.0),
     "softplus(a*u)": Example("log(1 + exp(40*x))/40", after="softplus(a*u)", x=1e308),
@@ -188,6 +198,7 @@ EXAMPLES = {
     ),
     "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
     # Quotients that are 0/0, tried
+    "t*u**v + w*damp(v, u**(v - 1))": Example("x*(1 + x**2)**(-k)", by="x", x=1e6, k=0.5),
     "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),
     "log1p(u)/u": Example("log(1 + x)/x", x=0.0),
     "1/tanh(u)": Example("1/tanh(x) - 1/x", x=1e-5),
@@ -197,8 +208,31 @@ EXAMPLES = {
     "v + sqrt(u)": Example("x + y + k + sqrt((x + y + k)**2 - 4*x*y)", x=-1e-18, y=-1.0, k=0.01),
     "sqrt(u) - sqrt(v)": Example("sqrt(x + 1) - sqrt(x)", x=1e15),
     "hypot(u, v) - sqrt(w)": Example("sqrt(x**2 + 1) - sqrt(x**2 - 1)", x=1e6 + 0.1),
+    "hypot(u, v) - hypot(u, w)": Example(
+        "sqrt(x**2 + y**2) - sqrt(x**2 + z**2)", after="hypot(u, v) - hypot(u, w)", x=1e10, y=1.5, z=1.25
+    ),
+    "hypot(u, v) - abs(u)": Example("sqrt(x**2 + y**2) - abs(x)", after="hypot(u, v) - abs(u)", x=-1e10, y=1.5),
+    "unit(u, hypot(v, u)) - unit(w, hypot(v, w))": Example(
+        "sqrt((x - 1)**2 + 1) - sqrt((x + 1)**2 + 1)",
+        by="x",
+        after="unit(u, hypot(v, u)) - unit(w, hypot(v, w))",
+        x=1e5,
+    ),
+    "unit(u, hypot(v, u)) - unit(u, hypot(w, u))": Example(
+        "sqrt((x - 1)**2 + y**2) - sqrt((x + 1)**2 + y**2)",
+        by="y",
+        after="unit(u, hypot(v, u)) - unit(u, hypot(w, u))",
+        x=1.5,
+        y=1e5,
+    ),
+    "unit(u, hypot(u, v)) - sign(u)": Example(
+        "sqrt(x**2 + y**2) - abs(x)", by="x", after="unit(u, hypot(u, v)) - sign(u)", x=1e5, y=1.5
+    ),
+    "sqrt(1 + exp(2*u)) - exp(u)": Example("sqrt(1 + exp(2*x)) - exp(x)", after="sqrt(1 + exp(2*u)) - exp(u)", x=400.0),
+    "sqrt(1 + u**4) - u**2": Example("sqrt(1 + x**4) - x**2", after="sqrt(1 + u**4) - u**2", x=1e4),
     "1/sqrt(u) - 1/sqrt(v)": Example("1/sqrt(x) - 1/sqrt(x + 1)", x=1e6),
     "cbrt(u) - cbrt(v)": Example("cbrt(x + 1) - cbrt(x)", x=1e6),
+    "cbrt(u)**-2 - cbrt(v)**-2": Example("1/cbrt(x + 1)**2 - 1/cbrt(x)**2", after="cbrt(u)**-2 - cbrt(v)**-2", x=1e10),
     "sqrt(1 + u) - 1": Example("sqrt(1 + x) - 1", x=1e-10),
     "hypot(1, u) - 1": Example("sqrt(1 + x**2) - 1", x=1e-5),
     "sqrt(u) - v": Example("sqrt(x**2 + k) - x", x=1e8, k=1.5),
@@ -255,6 +289,11 @@ EXAMPLES = {
     "log(v*sinh(u))": Example("log(sinh(x)/x)", x=800.0),
     "log(-expm1(u))": Example("log(1 - exp(x))", x=-50.0),
     "log(-expm1(-exp(u)))": Example("log(1 - exp(-exp(x)))", x=-800.0),
+    "exp(u)*softplus(-u)": Example("exp(x)*log(1 + exp(-x))", after="exp(u)*softplus(-u)", x=800.0),
+    "log(softplus(u))": Example("log(log(1 + exp(x)))", after="log(softplus(u))", x=-800.0),
+    "softplus(u)**v": Example("sqrt(log(1 + exp(x)))", after="softplus(u)**v", x=-760.0),
+    "asinh(exp(u))": Example("asinh(exp(x))", after="asinh(exp(u))", x=800.0),
+    "sqrt(v*u**2)": Example("sqrt(x**2/(1 + x**2))", after="sqrt(v*u**2)", x=1e-200),
     "exp(u)/expm1(exp(u))": Example("log(1 - exp(-exp(x)))", by="x", after="exp(u)/expm1(exp(u))", x=800.0),
     "log1p(v*expm1(u))": Example("log(1 + k*(exp(x) - 1))", x=800.0, k=0.5),
     "logrel(v, expm1(u))": Example("log(1 + k*(exp(x) - 1))/k", x=800.0, k=0.5),
@@ -263,13 +302,12 @@ EXAMPLES = {
     "(1 + u)**v": Example("(1 + x)**k", x=1e-10, k=1e12),
     "(1 + u)**(1/u)": Example("(1 + x)**(1/x)", x=1e-10),
     "log(u**2 + v**2)": Example("log(x**2 + y**2)", x=1e200, y=1.0),
-    "t*u**v + w*damp(v, u**(v - 1))": Example("x*(1 + x**2)**(-k)", by="x", x=1e6, k=0.5),
     "log(abs(tanh(u)))": Example("log(abs(tanh(x)))", x=-30.0),
     "log(tanh(u))": Example("-log(tanh(x/2))", x=60.0),
     "log(erfc(u))": Example("log(erfc(x))", x=30.0),
     "log(erfc(u)/2)": Example("log(erfc(-x/sqrt(2))/2)", x=-50.0),
     "exp(t)*(1 + w*exp(u))**v": Example("1 - (1 + k*exp(x))**(-1/k)", by="x", x=800.0, k=2.0),
-    "exp(t)/sqrt(1 + exp(u))": Example("exp(x)/sqrt(1 + exp(2*x))", x=800.0),
+    "exp(t)/sqrt(1 + exp(u))": Example("exp(x)/sqrt(1 + exp(3*x))", x=800.0),
     "cbrt(1 + exp(u))": Example("cbrt(1 + exp(x))", x=800.0),
     "(1 + exp(u))**v": Example("(1 + exp(x))**k", x=800.0, k=0.5),
     "cbrt(exp(u) + exp(v))": Example("cbrt(exp(x) + exp(y))", x=1000.0, y=990.0),

@@ -32,6 +32,7 @@ _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer th
 _MOST_DIRECTIONS = 16
 _NOTHING = mpf(2) ** -150  # what vanishes where these are this near
 _FAR_BEYOND = 2**20  # the power of two
+_NO_DIGITS = 16  # binary ones
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
 
@@ -78,7 +79,9 @@ class Reference:
                 continue
             if mpmath.isfinite(value) and quantity.wrt and mpmath.isinf(found[Quantity(quantity.output, ())].value):
                 continue  # differentiated at a pole
-            has_negative_zero = any(x == 0 and math.copysign(1, x) < 0 for x in point.values())
+            has_negative_zero = any(map(_is_negative_zero, point.values()))
+            if has_negative_zero and mpmath.isinf(value) and self._at(_below_zero(point), quantity) is None:
+                continue  # log(1 + 1/x), which is not real on that side
             found[quantity] = Exact(value, partial(self._scale, point, quantity), has_negative_zero)
         return found
 
@@ -161,6 +164,15 @@ class Reference:
         return False
 
 
+def _is_negative_zero(x: float) -> bool:
+    return x == 0 and math.copysign(1, x) < 0
+
+
+def _below_zero(point: Point) -> dict[str, float | mpf]:
+    """The point, with a number just below 0 in place of -0."""
+    return {name: -_NEAR if _is_negative_zero(x) else x for name, x in point.items()}
+
+
 def _is_absolute_value(power: Pow) -> bool:
     """Whether a power is that of an even one, to less than the first: sqrt(x**2)."""
     even = [base for base in Mul.make_args(power.base) if base.is_Pow and base.exp.is_even]
@@ -176,7 +188,8 @@ class _Shaken(exact.Exact):
 
     No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
     0 that is not there; so they do on log(1 + exp(-500)). Hence what a function gives, and a sum that has been rounded,
-    is shaken in its last digits: what hangs on these does not agree.
+    is shaken in its last digits: what hangs on these does not agree. Nor is anything divided by what is left of a sum
+    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish.
     """
 
     def __init__(self, formula: Formula, bits: int) -> None:
@@ -193,9 +206,14 @@ class _Shaken(exact.Exact):
 
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         values: dict[Node, object] = {}
+        lost: set[Node] = set()
         for node in self._orders[output]:
             args = [values[arg] for arg in node.args]
             value = evaluated(node, args, point)
+            if node.op == "add" and _has_cancelled(value, args):
+                lost.add(node)
+            if node.op == "pow" and node.args[0] in lost and args[1] < 0:  # type: ignore[operator]
+                raise exact.UnsettledError
             values[node] = self._shake(value) if _is_rounded(node, args) and any(args) else value  # exp(0) is 1
         return values
 
@@ -203,6 +221,12 @@ class _Shaken(exact.Exact):
         if not isinstance(value, mpf) or not mpmath.isfinite(value):
             return value
         return value * (1 + self._random.uniform(-1, 1) * mpf(2) ** (8 - mpmath.mp.prec))
+
+
+def _has_cancelled(value: object, args: Sequence[object]) -> bool:
+    """Whether nothing of a sum's terms is left but the digits in which they were shaken."""
+    largest = max(abs(x) for x in args if isinstance(x, mpf))
+    return isinstance(value, mpf) and 0 < abs(value) < largest * mpf(2) ** (_NO_DIGITS - mpmath.mp.prec)
 
 
 def _is_rounded(node: Node, args: Sequence[object]) -> bool:
