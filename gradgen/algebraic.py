@@ -95,6 +95,8 @@ class _Extension:
             return args[0] * args[1]
         if node.op == "unit":
             return args[0] / args[1]
+        if node.op == "sign" and (size := self.graph.apply("abs", *node.args)) in self.values:
+            return args[0] / self.values[size]
         if node.op == "pow" and node.args[1].number is not None and node.args[1].number.is_Integer:
             return args[0] ** args[1]
         symbol = Dummy(f"a{len(self.nodes)}", real=True)

@@ -214,6 +214,7 @@ RULES: tuple[Rule, ...] = (
         _positive,
         tried=True,
     ),
+    Rule("softplus(u) - maximum(u, 0)", "softplus(-abs(u))", "a difference of two large numbers"),
     Rule("softplus(-u) - softplus(u)", "-u", "a difference of two large numbers"),
     Rule("sigmoid(u)*sigmoid(-v) - sigmoid(v)*sigmoid(-u)", "sigmoid(u) - sigmoid(v)", "a difference of more factors"),
     Rule("abs(u)*sign(u)", "u", "one number in place of two functions"),
@@ -354,6 +355,7 @@ RULES: tuple[Rule, ...] = (
                 "log1p(u) - log1p(v)",
                 "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
             ),
+            ("log1p(u**2) - 2*log(u)", "where(gt(u, 1), log1p(u**-2), log1p(u**2) - 2*log(u))"),
             ("log1p(u) - log(v)", "where(lt(abs(1 + u - v), v), log1p((1 + u - v)/v), log1p(u) - log(v))"),
             (
                 "(1 + u)*log1p(u) - u*log(u)",
@@ -381,10 +383,13 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "atan(u) - atan(v)",
-                "atan2(unit(u, maximum(1, maximum(abs(u), abs(v)))) - unit(v, maximum(1, maximum(abs(u), abs(v)))), "
+                "atan2(where(gt(1/maximum(1, maximum(abs(u), abs(v))), 0), "
+                "(u - v)/maximum(1, maximum(abs(u), abs(v))), "
+                "unit(u, maximum(1, maximum(abs(u), abs(v)))) - unit(v, maximum(1, maximum(abs(u), abs(v))))), "
                 "1/maximum(1, maximum(abs(u), abs(v))) + where(gt(abs(u), abs(v)), "
                 "unit(u, maximum(1, maximum(abs(u), abs(v))))*v, u*unit(v, maximum(1, maximum(abs(u), abs(v))))))",
             ),
+            ("abs(u) - abs(v)", "where(gt(u*sign(v), 0), sign(v)*(u - v), abs(u) - abs(v))"),
             (
                 "asinh(u) - asinh(v)",
                 "where(gt(minimum(unit(u, v), unit(v, u)), 0), "
@@ -401,7 +406,8 @@ RULES: tuple[Rule, ...] = (
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             (
                 "softplus(u) - softplus(v)",
-                "where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), softplus(u) - softplus(v))",
+                "where(lt(abs(u - v), 32), where(ge(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
+                "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
             ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),

@@ -146,6 +146,7 @@ EXAMPLES = {
     "softplus(u) - v*u": Example("log(1 + exp(x)) - k*x", x=50.0, k=1.0),
     "softplus(v*u)/u": Example("log(1 + exp(k*x))/k", after="softplus(v*u)/u", x=1e308, k=40.0),
     "softplus(a*u)": Example("log(1 + exp(40*x))/40", after="softplus(a*u)", x=1e308),
+    "softplus(u) - maximum(u, 0)": Example("log(1 + exp(x)) - maximum(x, 0)", x=60.0),
     "softplus(-u) - softplus(u)": Example("log(1 + exp(-x)) - log(1 + exp(x))", x=1e-10),
     "sigmoid(u)*sigmoid(-v) - sigmoid(v)*sigmoid(-u)": Example(
         "1/(1 + exp(-x))/(1 + exp(y)) - 1/(1 + exp(x))/(1 + exp(-y))", after="sigmoid(u) - sigmoid(v)", x=1e-9, y=-1e-9
@@ -257,6 +258,7 @@ EXAMPLES = {
         "log(x + k) - log(x)", x=1e15, k=1.5
     ),
     "log1p(u) - log1p(v)": Example("log(1 + x + k) - log(1 + x)", x=1e15, k=1.5),
+    "log1p(u**2) - 2*log(u)": Example("log(1 + (k*x)**2) - 2*log(k*x)", after="log1p(u**2) - 2*log(u)", x=1e10, k=1.67),
     "log1p(u) - log(v)": Example("log(1 + x) - log(x)", x=1e15),
     "(1 + u)*log1p(u) - u*log(u)": Example("(1 + x)*log(1 + x) - x*log(x)", x=1e15),
     "(1 + 1/u)*log1p(1/u) + log(u)/u": Example("(1 + 1/x)*log(1 + 1/x) + log(x)/x", x=1e-10),
@@ -265,6 +267,7 @@ EXAMPLES = {
     "tanh(u) - tanh(v)": Example("tanh(x) - tanh(y)", x=25.0, y=23.0),
     "erf(u) - erf(v)": Example("erf(x) - erf(y)", x=6.0, y=5.9),
     "atan(u) - atan(v)": Example("atan(x) - atan(y)", x=1e100, y=2e100),
+    "abs(u) - abs(v)": Example("abs(k*x + 1) - abs(k*x - 1)", after="abs(u) - abs(v)", x=1e30, k=1.67),
     "asinh(u) - asinh(v)": Example("asinh(x) - asinh(y)", x=1e150, y=1.0001e150),
     "sin(u) - sin(v)": Example("sin(x) - sin(y)", x=1.5707, y=1.5706),
     "cos(u) - cos(v)": Example("cos(x) - cos(y)", x=1e-5, y=2e-5),
