@@ -352,6 +352,7 @@ class Choice:
         written = self._written.get(node, node)
         if written is not node:
             yield written, "as the derivative of what was written" if node in self._origins else "as it was written"
+        yield from self._scaled(node, powers)
         taken_out = factored(node)
         if taken_out is not node:
             yield taken_out, "with common factors of sums before them"
@@ -367,7 +368,7 @@ class Choice:
             is_smooth = self._plain_forms.get(self._origins[node][0]) in self._switched
             if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
                 yield form, how
-                for divided, more in squares.forms(form):
+                for divided, more in itertools.chain(squares.forms(form), self._scaled(form, powers)):
                     yield divided, f"{how}, {more}"
         for form, how in algebraic.forms(node):
             yield form, how
@@ -388,16 +389,28 @@ class Choice:
             starts = {written: "as the derivative of what was written"} | starts
         by_rules = []
         for start, how in starts.items():
-            for form, rule in tried(start):
-                by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
-                form = collected(form)
+            for form, by in _by_rules(start):
                 by_rules.append((form, by))
                 yield form, f"{how}, {by}" if how else by
-                for scaled, more in relative.forms(form):
-                    yield scaled, f"{by}, {more}"
         for form, by in by_rules:
             for rational_form, more in rational.forms(form, powers):
                 yield rational_form, f"{by}, {more}"
+
+    def _scaled(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+        """Forms of a node as a function of an input times hyper-parameters: (a*x)**2, of which a**2*x**2 overflows."""
+        for form, product in self._in_products(node):
+            scale = [name for name in inputs_of([product]) if name not in self._tensors]
+            if not scale or len(inputs_of([product])) - len(scale) > 1:
+                continue
+            (start,) = rewrite([form])
+            if not set(inputs_of([product])).intersection(self._tensors).isdisjoint(inputs_of([start])):
+                continue  # there is more of the input
+            others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
+            others += [*rational.forms(start, powers), *_by_rules(start)]
+            for found, how in ((start, ""), *others):
+                (back,) = substitute([found], {node.graph.input(_PRODUCT): product})
+                yield back, ", ".join(filter(None, (f"in terms of {Printer({}).expression(product)}", how)))
+            return
 
     def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
         """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
@@ -579,7 +592,7 @@ class Choice:
             sharpened = marked(form, "sharpened")
             is_other = _finished([sharpened]) != _finished([form])
             if is_other and not self._is_hopeless(sharpened, column, self._quality[node]):
-                self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", _is_better)
+                self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", _meets_bar)
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
                     return
             new = marked(form)
@@ -688,6 +701,16 @@ class Choice:
     def _is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
+
+
+def _by_rules(node: Node) -> Iterator[tuple[Node, str]]:
+    """The forms that the rules that are only tried make of a node, each with its rule."""
+    for form, rule in tried(node):
+        by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
+        form = collected(form)
+        yield form, by
+        for scaled, more in relative.forms(form):
+            yield scaled, f"{by}, {more}"
 
 
 def _each_once(candidates: Iterable[tuple[Node, str]], known: Node) -> Iterator[tuple[Node, str]]:
@@ -808,7 +831,16 @@ def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: flo
     if _is_better(new, new_cost, old, old_cost):
         return True
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
+    gains = gains and new.double.often <= old.double.often
     return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
+
+
+def _meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is better, or it alone meets the bar in float64 and float32 does not suffer."""
+    if _is_better(new, new_cost, old, old_cost):
+        return True
+    meets = new.double.error <= BAR < old.double.error
+    return meets and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 
 
 def _is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -838,7 +870,7 @@ def _steps(worst: Worst) -> int:
     if worst.error <= _LOST:
         normal = _powers(worst.normal)
         return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
-    return _powers(_LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
+    return _powers(_LOST) + math.ceil(60 * worst.often) + math.isinf(worst.error) + ordinary
 
 
 def _powers(error: float) -> int:

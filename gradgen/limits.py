@@ -117,12 +117,18 @@ def _is_positive(node: Node) -> bool:
 
 
 def _is_zero_at_zero_alone(node: Node) -> bool:
-    """Whether a node is 0 where an input is, and nowhere else: x, expm1(-abs(x))."""
+    """Whether a node is 0 where an input is, and nowhere else: x, expm1(-abs(k*x))."""
     while node.args:
-        _, rest = coefficient(node)
-        if rest is None or rest.op not in _INCREASING:
-            return rest is not None and not rest.args
-        node = rest.args[0]
+        _, found = factors(node)
+        varying = [factor for factor in found if not node.graph.is_hyper(factor[0])]  # a scale is taken not to be 0
+        if len(varying) != 1 or varying[0][1] != 1:
+            return False
+        node = varying[0][0]
+        if not node.args:
+            break
+        if node.op not in _INCREASING:
+            return False
+        node = node.args[0]
     return node.op == "input"
 
 

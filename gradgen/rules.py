@@ -406,7 +406,11 @@ RULES: tuple[Rule, ...] = (
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             (
                 "softplus(u) - softplus(v)",
-                "where(lt(abs(u - v), 32), where(ge(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
+                "where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), softplus(u) - softplus(v))",
+            ),
+            (
+                "softplus(u) - softplus(v)",
+                "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
                 "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
             ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
@@ -487,8 +491,15 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
-        "asinh(exp(u))",
-        "where(gt(u, 1), u + log(1 + sqrt(1 + exp(-2*u))), asinh(exp(u)))",
+        "asinh(v*exp(u))",
+        "where(gt(u, 1), u + log(v + sqrt(v**2 + exp(-2*u))), asinh(v*exp(u)))",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule(
+        "asinh(v*sinh(u))",
+        "where(gt(abs(u), 1), sign(u)*(abs(u) + log(sqrt((v*expm1(-2*abs(u))/2)**2 + exp(-2*abs(u)))"
+        " - v*expm1(-2*abs(u))/2)), asinh(v*sinh(u)))",
         _OVERFLOW,
         tried=True,
     ),

@@ -275,7 +275,16 @@ EXAMPLES = {
     "sinh(u) - sinh(v)": Example("sinh(x) - sinh(y)", x=800.0, y=750.0),
     "cosh(u) - cosh(v)": Example("cosh(x) - cosh(y)", x=1e-5, y=2e-5),
     "softplus(u) - log(2)": Example("log(1 + exp(x)) - log(2)", x=1e-10),
-    "softplus(u) - softplus(v)": Example("log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10),
+    "softplus(u) - softplus(v) = where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), "
+    "softplus(u) - softplus(v))": Example("log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10),
+    "softplus(u) - softplus(v) = where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
+    "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))": Example(
+        "log(1 + exp(k*x + 1)) - log(1 + exp(k*x))",
+        after="softplus(u) - softplus(v) = where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*"
+        "sigmoid(v)), -log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
+        x=1e20,
+        k=1.67,
+    ),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
     "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
     "bessel_i(a, u)": Example("log(bessel_i(0, x))", x=800.0),
@@ -295,7 +304,8 @@ EXAMPLES = {
     "exp(u)*softplus(-u)": Example("exp(x)*log(1 + exp(-x))", after="exp(u)*softplus(-u)", x=800.0),
     "log(softplus(u))": Example("log(log(1 + exp(x)))", after="log(softplus(u))", x=-800.0),
     "softplus(u)**v": Example("sqrt(log(1 + exp(x)))", after="softplus(u)**v", x=-760.0),
-    "asinh(exp(u))": Example("asinh(exp(x))", after="asinh(exp(u))", x=800.0),
+    "asinh(v*exp(u))": Example("asinh(exp(x))", after="asinh(v*exp(u))", x=800.0),
+    "asinh(v*sinh(u))": Example("asinh(sinh(x)/2)", after="asinh(v*sinh(u))", x=-800.0),
     "sqrt(v*u**2)": Example("sqrt(x**2/(1 + x**2))", after="sqrt(v*u**2)", x=1e-200),
     "exp(u)/expm1(exp(u))": Example("log(1 - exp(-exp(x)))", by="x", after="exp(u)/expm1(exp(u))", x=800.0),
     "log1p(v*expm1(u))": Example("log(1 + k*(exp(x) - 1))", x=800.0, k=0.5),
