@@ -150,7 +150,11 @@ class _Errors:
     def _of_function(self, node: Node) -> Node | None:
         total = None
         for arg, slope in zip(node.args, _slopes(node), strict=True):
-            total = _total(total, None if slope.is_number(0) else _times(slope, self._known[arg]))
+            error = self._known[arg]
+            if error is not None and node.op in _PERIODIC:  # beyond a period the first order tells nothing
+                is_small = node.graph.apply("lt", node.graph.apply("abs", error), 1)
+                error = node.graph.where(is_small, error, node.graph.const(0))
+            total = _total(total, None if slope.is_number(0) else _times(slope, error))
         return total
 
 
@@ -179,6 +183,7 @@ def _of_written_out(base: Node, power: Expr) -> Node | None:
     return own if power == -1 else _total(own, _times(1 / divisor, _of_written_out(base, power + 1)))
 
 
+_PERIODIC = frozenset({"sin", "cos", "tan", "sin_pi", "cos_pi"})
 _ARITHMETIC = frozenset({"add", "mul", "damp", "unit", "where", *CONDITIONS})
 
 

@@ -104,6 +104,13 @@ def test_an_error_that_is_no_number_is_left_out() -> None:
     assert math.isnan(program.at({"x": math.nan, "y": 2.0})[-1])
 
 
+def test_an_argument_that_is_off_by_periods_is_not_corrected() -> None:
+    """No digit of sin(x*y) is right there, but it is no number beyond 1 either."""
+    (whole,) = Compensation([marked(parsed("sin(x*y)"))]).roots
+    point = {"x": 1.1e200, "y": 1.3}
+    assert abs(Program(topological([whole]), FORMATS["float64"]).at(point)[-1]) <= 1
+
+
 def test_what_is_not_marked_stays_as_it_is() -> None:
     root = parsed("x*y + x")
     assert Compensation([root]).roots == [root]

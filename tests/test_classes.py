@@ -1,0 +1,90 @@
+"""Formulas of the classes that the rules are for, with scales and shifts, at every magnitude: value and gradient."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from exceptions import BAR
+
+from gradgen.verify.measure import compared, computed, dtype_name
+from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
+from gradgen.verify.subject import built
+
+EVERY_DAY = [
+    "exp(2.5*x)/(1 + exp(x))**2.5",
+    "sqrt((x - 1)**2 + y**2) - sqrt((x + 1)**2 + y**2)",
+    "a*x*(1 + (a*x)**2)**(-k)",
+    "cbrt(x + 1) - cbrt(x)",
+]
+SLOW = [
+    # Exponentials against one another, and what grows against what vanishes
+    "exp(k*x)/(1 + exp(x))**k",
+    "exp(-x)*(exp(x) - 1)",
+    "exp(x)*log(1 + exp(-x))",
+    "exp(-x)*log(1 + exp(x))",
+    "exp(-1/(a*x)**2)",
+    "sqrt(1 + exp(2*x)) - exp(x)",
+    # Logarithms, nested
+    "log(log(1 + exp(x)))",
+    "sqrt(log(1 + exp(x)))",
+    "asinh(exp(x))",
+    "asinh(sinh(x)/2)",
+    "log(1 + exp(a*x)) - Max(a*x, 0)",
+    "log(1 + exp(a*x + 1)) - log(1 + exp(a*x))",
+    "log(1 + (a*x)**2) - 2*log(a*x)",
+    "k*log(1 + exp(x/k)) - x",
+    # Differences of roots and of their kin
+    "sqrt(x**4 + 1) - x**2",
+    "sqrt(x**2 + k) - sqrt(x**2 + 1)",
+    "sqrt((x - 1)**2 + 1) - sqrt((x + 1)**2 + 1)",
+    "sqrt(x**2 + y**2) - sqrt(x**2)",
+    "asinh(a*x + 1) - asinh(a*x)",
+    "atan(a*x + 1) - atan(a*x)",
+    "Abs(a*x + 1) - Abs(a*x - 1)",
+    "sin(a*x + 1) - sin(a*x)",
+    # Squares and powers that overflow
+    "sqrt(x**2/(1 + x**2))",
+    "x/(1 + Abs(x)**k)**(1/k)",
+    "x/cbrt(1 + Abs(x)**3)",
+    "x/cbrt(1 + x**2)",
+    "(a*x)**3/(1 + (a*x)**2)**(Rational(3, 2))",
+    "cbrt(1 + (a*x)**2)",
+    "(1 + (a*x)**2)**Rational(1, 8)",
+]
+
+DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
+EXPONENTS = {torch.float32: range(-126, 127, 11), torch.float64: [*range(-60, 60, 9), *range(-970, 971, 97)]}
+WITHIN = 1.25 * BAR  # two functions that err to opposite sides; float64 alone
+
+
+@pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
+def test_class(text: str, tmp_path: Path) -> None:
+    names = set(re.findall(r"\b[xyak]\b", text))
+    parameters = [DECLARED[name] for name in DECLARED if name in names]
+    spec = tmp_path / "spec.py"
+    spec.write_text(
+        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
+        f"@op\ndef typed({', '.join(parameters)}):\n    return {text}\n"
+    )
+    with built((spec,), None) as (subject,):
+        quantities = [quantity for quantity in subject.quantities if len(quantity.wrt) < 2]
+        reference = Reference(subject.formula, subject.hyper, BITS_OF_FLOAT64)
+        for dtype, exponents in EXPONENTS.items():
+            points = [
+                {
+                    name: torch.tensor(sign * math.ldexp(1.37 + turn / 7, exponent - 3 * turn), dtype=dtype).item()
+                    for turn, name in enumerate(subject.inputs)
+                }
+                for exponent in exponents
+                for sign in (1, -1)
+            ]
+            samples = [(point, reference(point, quantities)) for point in points]
+            found, strayed = computed(subject, "cpu", dtype, points)
+            assert not strayed
+            for row in compared(subject, dtype_name(dtype), samples, {"cpu": found}):
+                if row.kind != "second derivative":
+                    assert row.passes(BAR if dtype == torch.float32 else WITHIN), (row.worst, row.at, row.bad_at)
