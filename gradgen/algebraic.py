@@ -37,10 +37,11 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
     for chosen in dict.fromkeys([*((root,) for root in roots[:_MOST_ROOTS]), tuple(roots[:_MOST_ROOTS])]):
         try:
             quotient = _Extension(node, chosen)
+            found = ((quotient.node(), ""), (quotient.in_turn(), ", factor by factor"))
         except (_NotAlgebraicError, sympy.PolynomialError):
             continue
         how = "in lowest terms of a root" if len(chosen) == 1 else "in lowest terms of roots"
-        for form, more in ((quotient.node(), ""), (quotient.in_turn(), ", factor by factor")):
+        for form, more in found:
             if form is not node:
                 yield rewrite([form])[0], how + more
 

@@ -37,6 +37,7 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_ARITHMETIC = frozenset({"add", "mul", "pow", "damp", "where"})
 _HUGE = 1e300
 _TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _LOST = 1000.0  # errors beyond this are alike
@@ -368,8 +369,9 @@ class Choice:
             is_smooth = self._plain_forms.get(self._origins[node][0]) in self._switched
             if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
                 yield form, how
-                for divided, more in itertools.chain(squares.forms(form), self._scaled(form, powers)):
-                    yield divided, f"{how}, {more}"
+                more_forms = itertools.chain(squares.divided_twice(form), self._scaled(form, powers)) if powers else ()
+                for further, more in more_forms:
+                    yield further, f"{how}, {more}"
         for form, how in algebraic.forms(node):
             yield form, how
             for scaled, more in relative.forms(form):
@@ -403,7 +405,7 @@ class Choice:
             if not scale or len(inputs_of([product])) - len(scale) > 1:
                 continue
             (start,) = rewrite([form])
-            if not set(inputs_of([product])).intersection(self._tensors).isdisjoint(inputs_of([start])):
+            if any(_is_of_both(below, scale) for below in topological([start])):
                 continue  # there is more of the input
             others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
             others += [*rational.forms(start, powers), *_by_rules(start)]
@@ -703,6 +705,22 @@ class Choice:
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
 
 
+def _is_of_both(node: Node, scale: Sequence[str]) -> bool:
+    """Whether a function depends on what stands for a product and on what the input is multiplied by in it, too."""
+    names = inputs_of([node]) if node.args and node.op not in _ARITHMETIC else []
+    return _PRODUCT in names and not set(scale).isdisjoint(names)
+
+
+def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:
+    """Whether nodes, just as they are, meet the bar where their results are no subnormal numbers."""
+    printed = _finished(nodes)
+    return all(
+        worst.normal <= BAR
+        for dtype in ("float32", "float64")
+        for worst in Reference(nodes, tensors, hyper, dtype).worst(printed, range(len(nodes)), near=False)
+    )
+
+
 def _by_rules(node: Node) -> Iterator[tuple[Node, str]]:
     """The forms that the rules that are only tried make of a node, each with its rule."""
     for form, rule in tried(node):
@@ -831,7 +849,7 @@ def _is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: flo
     if _is_better(new, new_cost, old, old_cost):
         return True
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
-    gains = gains and new.double.often <= old.double.often
+    gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)
     return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
 
 
@@ -870,7 +888,7 @@ def _steps(worst: Worst) -> int:
     if worst.error <= _LOST:
         normal = _powers(worst.normal)
         return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
-    return _powers(_LOST) + math.ceil(60 * worst.often) + math.isinf(worst.error) + ordinary
+    return _powers(_LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
 
 
 def _powers(error: float) -> int:

@@ -11,7 +11,7 @@ from functools import reduce
 
 from sympy import Expr
 
-from gradgen.choose import Arithmetic, Choice, Note
+from gradgen.choose import Arithmetic, Choice, Note, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
@@ -313,7 +313,8 @@ class _Planner:
         """The fewest tensors the derivatives can be had from: inputs alone, or with outputs in their place.
 
         A derivative is had from an output where its sound form contains that very node; then the output stands for
-        an input of its own from here on.
+        an input of its own from here on. Not where the rounding of the output is more than the derivative bears: 1 - out
+        is 0 where exp(-x) is not.
         """
         stand_ins = {
             value: self.graph.input(f"saved {name}")
@@ -324,7 +325,8 @@ class _Planner:
         cut = substitute(flat, stand_ins)
         by_inputs, by_outputs = self.tensors_of(flat), self.tensors_of(cut)
         outputs_only = all(name.startswith("saved ") for name in by_outputs)
-        if len(by_outputs) < len(by_inputs) or (outputs_only and len(by_outputs) == len(by_inputs)):
+        is_less = len(by_outputs) < len(by_inputs) or (outputs_only and len(by_outputs) == len(by_inputs))
+        if is_less and is_sound(flat, list(self.inputs), self.hyper()):
             flat = cut
         nodes = iter(flat)
         derivatives = [[next(nodes) for _ in row] for row in derivatives]

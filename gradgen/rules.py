@@ -116,7 +116,6 @@ RULES: tuple[Rule, ...] = (
     Rule("exp(u) - exp(-u)", "2*sinh(u)", "near u = 0 only the difference is left"),
     Rule("exp(u) + exp(-u)", "2*cosh(u)", "one function for the pair, so that a quotient can become tanh"),
     Rule("exp(u)/expm1(u)", "-1/expm1(-u)", "infinity over infinity in the tail"),
-    Rule("expm1(u)*exp(-u)", "-expm1(-u)", "infinity times 0 in the tail"),
     Rule(
         "expm1(u)/expm1(v)",
         "where(gt(minimum(u, v), 0), exp(u - v)*(expm1(-u)/expm1(-v)), expm1(u)/expm1(v))",
@@ -504,6 +503,7 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("sqrt(v*u**2)", "abs(u)*sqrt(v)", _SQUARES, tried=True),
+    Rule("expm1(u)*exp(-u)", "-expm1(-u)", "infinity times 0 in the tail", tried=True),
     Rule("exp(u)/expm1(exp(u))", "1/exprel(exp(u), 1)", "infinity over infinity in the tail", tried=True),
     Rule(
         "log1p(v*expm1(u))",

@@ -20,10 +20,13 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
         halves = _halves(divisor)
         if halves is not None:
             yield _divided(node, divisor, halves), "with a sum that may overflow as two divisors"
-        elif any(
-            below.op == "pow" and below.args[0] is divisor and _whole(below) < -1 for below in topological([node])
-        ):
-            yield _divided(node, divisor, (divisor,)), "divided twice by a sum, whose square may overflow"
+
+
+def divided_twice(node: Node) -> Iterator[tuple[Node, str]]:
+    """The node with its quotients by the square of a sum divided by the sum twice; each with what it is."""
+    squared = (below for below in topological([node]) if below.op == "pow" and _whole(below) < -1)
+    for divisor in dict.fromkeys(below.args[0] for below in squared if below.args[0].op == "add"):
+        yield _divided(node, divisor, (divisor,)), "divided twice by a sum, whose square may overflow"
 
 
 def _divisors(node: Node) -> Iterator[Node]:

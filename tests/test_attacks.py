@@ -198,6 +198,7 @@ GRADIENTS = [
     ("x/sqrt(x**2 + pi)", 1e6, 3.14159265e-18),
     ("x/(1 + 2**(-x))", -2000.0, 0.0),
     ("sinh(x)/sqrt(sinh(x)**2 + exp(-4))", 15.75, 1.5236018e-15),
+    ("exp(-x)*(exp(x) - 1)", 30.0, math.exp(-30)),  # which 1 less the value is not
 ]
 
 
