@@ -37,7 +37,6 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
-_ARITHMETIC = frozenset({"add", "mul", "pow", "damp", "where"})
 _HUGE = 1e300
 _TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _LOST = 1000.0  # errors beyond this are alike
@@ -404,8 +403,9 @@ class Choice:
             scale = [name for name in inputs_of([product]) if name not in self._tensors]
             if not scale or len(inputs_of([product])) - len(scale) > 1:
                 continue
-            (start,) = rewrite([form])
-            if any(_is_of_both(below, scale) for below in topological([start])):
+            start = factored(rewrite([form])[0])
+            varying = [base for base, _ in factors(start)[1] if not node.graph.is_hyper(base)]
+            if not set(scale).isdisjoint(inputs_of(varying)):
                 continue  # there is more of the input
             others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
             others += [*rational.forms(start, powers), *_by_rules(start)]
@@ -703,12 +703,6 @@ class Choice:
     def _is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
-
-
-def _is_of_both(node: Node, scale: Sequence[str]) -> bool:
-    """Whether a function depends on what stands for a product and on what the input is multiplied by in it, too."""
-    names = inputs_of([node]) if node.args and node.op not in _ARITHMETIC else []
-    return _PRODUCT in names and not set(scale).isdisjoint(names)
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

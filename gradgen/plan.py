@@ -313,8 +313,8 @@ class _Planner:
         """The fewest tensors the derivatives can be had from: inputs alone, or with outputs in their place.
 
         A derivative is had from an output where its sound form contains that very node; then the output stands for
-        an input of its own from here on. Not where the rounding of the output is more than the derivative bears: 1 - out
-        is 0 where exp(-x) is not.
+        an input of its own from here on. Not where the rounding of the output is more than the derivative bears: 1 -
+        out is 0 where exp(-x) is not.
         """
         stand_ins = {
             value: self.graph.input(f"saved {name}")
