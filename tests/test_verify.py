@@ -323,6 +323,17 @@ class TestReference:
     def test_what_no_precision_settles_is_left_out(self, tmp_path: Path) -> None:
         assert self.value("@op\ndef f(x: Tensor):\n    return log(1 - tanh(x))\n", tmp_path, 1e30) == {}
 
+    def test_nothing_is_divided_by_what_has_cancelled(self, tmp_path: Path) -> None:
+        """exp(exp(x)) is 1 in all digits there are, and the quotient would seem to be 0, where it is 1."""
+        text = "@op\ndef f(x: Tensor):\n    return exp(x)/(exp(exp(x)) - 1)\n"
+        assert self.value(text, tmp_path, -1e10) == {}
+        assert float(self.value(text, tmp_path, -100.0)[Quantity(0, ())].value) == 1
+
+    def test_minus_zero_where_the_formula_is_not_real_on_that_side(self, tmp_path: Path) -> None:
+        text = "@op\ndef f(x: Tensor):\n    return log(1 + 1/x)\n"
+        assert self.value(text, tmp_path, -0.0) == {}
+        assert self.value(text, tmp_path, 0.0)[Quantity(0, ())].value == math.inf
+
     def test_a_term_far_below_another_is_not_lost(self, tmp_path: Path) -> None:
         found = self.value("@op\ndef f(x: Tensor):\n    return log(1 + exp(x))\n", tmp_path, -530.0)
         for exact in found.values():
