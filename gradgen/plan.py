@@ -326,7 +326,7 @@ class _Planner:
         by_inputs, by_outputs = self.tensors_of(flat), self.tensors_of(cut)
         outputs_only = all(name.startswith("saved ") for name in by_outputs)
         is_less = len(by_outputs) < len(by_inputs) or (outputs_only and len(by_outputs) == len(by_inputs))
-        if is_less and is_sound(flat, list(self.inputs), self.hyper()):
+        if flat and is_less and is_sound(flat, list(self.inputs), self.hyper()):
             flat = cut
         nodes = iter(flat)
         derivatives = [[next(nodes) for _ in row] for row in derivatives]
