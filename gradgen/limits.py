@@ -120,7 +120,8 @@ def _is_zero_at_zero_alone(node: Node) -> bool:
     """Whether a node is 0 where an input is, and nowhere else: x, expm1(-abs(k*x))."""
     while node.args:
         _, found = factors(node)
-        varying = [factor for factor in found if not node.graph.is_hyper(factor[0])]  # a scale is taken not to be 0
+        # A scale is taken not to be 0.
+        varying = [factor for factor in found if not node.graph.is_hyper(factor[0])] or found
         if len(varying) != 1 or varying[0][1] != 1:
             return False
         node = varying[0][0]
