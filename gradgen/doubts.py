@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import sympy
 from sympy import Piecewise
 
-from gradgen.choose import BAR
 from gradgen.literal import nodes_of, symbols_in
 from gradgen.load import Formula
 from gradgen.plan import Operation
+from gradgen.quality import BAR
 
 _DOUBTFUL = 1.25 * BAR  # the model is not exact
 _MORE = "`gradgen explain` tells more"

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from gradgen import typed
-from gradgen.choose import BAR
 from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
@@ -24,6 +23,7 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
+from gradgen.quality import BAR
 from gradgen.rewrite import Step, folded, recorded, rewrite
 from gradgen.share import share
 from gradgen.worst import Worst

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 import torch
 
-from gradgen.choose import BAR
+from gradgen.quality import BAR
 from gradgen.verify import ordinary
 from gradgen.verify.quantity import KINDS
 from gradgen.verify.subject import built

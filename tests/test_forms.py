@@ -15,7 +15,8 @@ import sympy
 from mpmath import mpf
 
 from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares
-from gradgen.choose import BAR, Choice, _by_sign
+from gradgen.candidates import _by_sign
+from gradgen.choose import Choice
 from gradgen.compensate import marked, unmarked
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
@@ -27,6 +28,7 @@ from gradgen.model import FORMATS, Program
 from gradgen.plan import plan
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
+from gradgen.quality import BAR
 from gradgen.rewrite import factored, rewrite
 
 

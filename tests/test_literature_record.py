@@ -8,7 +8,7 @@ import pytest
 from exhaustive_literature import measured
 from test_literature import UNARY
 
-from gradgen.choose import BAR
+from gradgen.quality import BAR
 
 LINES = (Path(__file__).parents[1] / "docs" / "literature.md").read_text().splitlines()
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in LINES if line.startswith("| ")][1:]

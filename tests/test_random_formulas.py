@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from gradgen.choose import BAR, Choice
+from gradgen.choose import Choice
 from gradgen.compensate import compensated
 from gradgen.differentiate import gradient
 from gradgen.errors import GradgenError
@@ -29,6 +29,7 @@ from gradgen.limits import limits
 from gradgen.load import Formula, load
 from gradgen.measure import Reference
 from gradgen.model import FORMATS
+from gradgen.quality import BAR
 from gradgen.rewrite import rewrite
 from gradgen.share import share
 from gradgen.ulp import MANTISSA

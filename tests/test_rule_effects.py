@@ -15,13 +15,13 @@ from rule_examples import EXAMPLES, Example, named
 
 from gradgen import rational
 from gradgen import rewrite as rewriting
-from gradgen.choose import BAR
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
+from gradgen.quality import BAR
 from gradgen.rewrite import rewrite, tried
 from gradgen.rules import RULES, Rule
 from gradgen.ulp import mixed_error

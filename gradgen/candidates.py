@@ -1,0 +1,182 @@
+"""Forms that equal a result in exact arithmetic, among which the most accurate is looked for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import sympy
+
+from gradgen import algebraic, hyperbolic, rational, relative, squares, variables
+from gradgen.differentiate import gradient
+from gradgen.graph import Node, inputs_of, substitute, topological
+from gradgen.printers.base import Printer
+from gradgen.rewrite import collected, factored, factors, multiplied_out, rewrite, tried
+
+_KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
+
+
+class Candidates:
+    """The forms of the results of an op.
+
+    Args:
+        tensors: the names of the tensor inputs they are functions of.
+        origins: for some of the results which other one they are the derivative of, and by which input.
+        written: for some of the results what they were before any rule.
+    """
+
+    def __init__(
+        self, tensors: Sequence[str], origins: Mapping[Node, tuple[Node, Node]], written: Mapping[Node, Node]
+    ) -> None:
+        self._tensors = tensors
+        self._origins = origins
+        self._written = written
+        self._taken: dict[Node, Node] = {}
+        self._smooth: set[Node] = set()
+        self._rational_forms: dict[tuple[Node, bool], list[tuple[Node, str]]] = {}
+
+    def take(self, node: Node, form: Node, is_smooth: bool) -> None:
+        """Note which form of a result was taken, and whether its branches equal each other."""
+        self._taken[node] = form
+        if is_smooth:
+            self._smooth.add(node)
+
+    def of(self, node: Node, powers: bool, is_poor: Callable[[], bool]) -> Iterator[tuple[Node, str]]:
+        """Other forms of a node, each with what it is; many of them where none of the first is good.
+
+        Args:
+            node: a result in its sound form.
+            powers: whether roots and powers are variables of the rational forms.
+            is_poor: whether the best form so far is; asked when the first ones have been taken.
+        """
+        yield from self.rational(node, powers)
+        for shifted, difference in variables.in_differences(node, self._tensors):
+            form = substitute([shifted], {shifted.graph.input(variables.DIFFERENCE): difference})[0]
+            yield form, f"in terms of {Printer({}).expression(difference)}"
+        if not is_poor():
+            return
+        written = self._written.get(node, node)
+        if written is not node:
+            yield written, "as the derivative of what was written" if node in self._origins else "as it was written"
+        yield from self._scaled(node, powers)
+        taken_out = factored(node)
+        if taken_out is not node:
+            yield taken_out, "with common factors of sums before them"
+        spread = multiplied_out(node)
+        if spread is not node:
+            yield spread, "with exponentials multiplied out"
+        for start in dict.fromkeys((node, taken_out)) if powers else ():
+            yield from squares.forms(start)
+        for start in dict.fromkeys((node, taken_out, *([written] if len(self._tensors) > 1 else []))):
+            yield from relative.forms(start)
+        yield from hyperbolic.forms(node)
+        for form, how in self._derived(node):
+            is_smooth = self._origins[node][0] in self._smooth
+            if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
+                yield form, how
+                more_forms = itertools.chain(squares.divided_twice(form), self._scaled(form, powers)) if powers else ()
+                for further, more in more_forms:
+                    yield further, f"{how}, {more}"
+        for form, how in algebraic.forms(node):
+            yield form, how
+            for scaled, more in relative.forms(form):
+                yield scaled, f"{how}, {more}"
+        for split, how in (
+            (_by_flag(node), "by a flag"),
+            (_by_sign(node), "by the sign of what has an absolute value"),
+        ):
+            if split is not None:
+                yield split, how
+                for form, more in rational.forms(split, powers):
+                    yield form, f"{how}, {more}"
+        starts = {taken_out: "with common factors of sums before them", node: ""}
+        if spread is not node:
+            starts[spread] = "with exponentials multiplied out"
+        if node in self._origins and powers:
+            starts = {written: "as the derivative of what was written"} | starts
+        by_rules = []
+        for start, how in starts.items():
+            for form, by in _by_rules(start):
+                by_rules.append((form, by))
+                yield form, f"{how}, {by}" if how else by
+        for form, by in by_rules:
+            for rational_form, more in rational.forms(form, powers):
+                yield rational_form, f"{by}, {more}"
+
+    def _scaled(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+        """Forms of a node as a function of an input times hyper-parameters: (a*x)**2, of which a**2*x**2 overflows."""
+        for form, product in variables.in_products(node, self._tensors):
+            scale = [name for name in inputs_of([product]) if name not in self._tensors]
+            if not scale or len(inputs_of([product])) - len(scale) > 1:
+                continue
+            start = factored(rewrite([form])[0])
+            varying = [base for base, _ in factors(start)[1] if not node.graph.is_hyper(base)]
+            if not set(scale).isdisjoint(inputs_of(varying)):
+                continue  # there is more of the input
+            others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
+            others += [*rational.forms(start, powers), *_by_rules(start)]
+            for found, how in ((start, ""), *others):
+                (back,) = substitute([found], {node.graph.input(variables.PRODUCT): product})
+                yield back, ", ".join(filter(None, (f"in terms of {Printer({}).expression(product)}", how)))
+            return
+
+    def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
+        """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
+        origin, wrt = self._origins.get(node, (node, node))
+        form = self._taken.get(origin, origin)
+        undefined = _undefined(origin)
+        kinks = (below for below in topological([origin, node]) if below.op in _KINKS)
+        if form is origin or any(below.args[0] not in undefined for below in kinks):
+            return
+        if any(below.op == "maximum" for below in topological([form])):  # a kink where the function has none
+            return
+        (derived,) = rewrite(gradient(form, [wrt]))
+        yield derived, "as the derivative of that form"
+        yield factored(derived), "as the derivative of that form, with common factors of sums before them"
+
+    def rational(self, node: Node, powers: bool) -> list[tuple[Node, str]]:
+        """The node's forms as rational functions, which are looked for once."""
+        if (node, powers) not in self._rational_forms:
+            self._rational_forms[node, powers] = [*rational.forms(node, powers)]
+        return self._rational_forms[node, powers]
+
+
+def _by_rules(node: Node) -> Iterator[tuple[Node, str]]:
+    """The forms that the rules that are only tried make of a node, each with its rule."""
+    for form, rule in tried(node):
+        by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
+        form = collected(form)
+        yield form, by
+        for scaled, more in relative.forms(form):
+            yield scaled, f"{by}, {more}"
+
+
+def _undefined(node: Node) -> set[Node]:
+    """The conditions without which a node is undefined: where it is something there is no kink."""
+    selections = [below for below in topological([node]) if below.op == "where"]
+    return {below.args[0] for below in selections if below.args[2].number is sympy.nan}
+
+
+def _by_flag(node: Node) -> Node | None:
+    """A node that asks for a flag, for either value of it in turn."""
+    graph = node.graph
+    flag = next((below for below in topological([node]) if below.op == "flag"), None)
+    if flag is None:
+        return None
+    holds = [substitute([node], {flag: value})[0] for value in (graph.true(), graph.apply("not", graph.true()))]
+    return graph.where(flag, *rewrite(holds))
+
+
+def _by_sign(node: Node) -> Node | None:
+    """A node that has the absolute value of one other node in it, without."""
+    sizes = [below for below in topological([node]) if below.op in ("abs", "modulus")]
+    if len({size.args[0] for size in sizes}) != 1:
+        return None
+    (inner, *_) = sizes[0].args
+    signs = {
+        below: below.graph.const(1) for below in topological([node]) if below.op == "sign" and below.args[0] is inner
+    }
+    above = substitute([node], dict.fromkeys(sizes, inner) | signs)
+    below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
+    p, q = rewrite([*above, *below])
+    return node.graph.where(node.graph.apply("ge", inner, 0), p, q)

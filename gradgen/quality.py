@@ -1,0 +1,117 @@
+"""How good a form of a result is by the model of rounding, and which of two is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sympy
+
+from gradgen.compensate import compensated
+from gradgen.graph import CONDITIONS, Node, topological
+from gradgen.worst import Worst
+
+BAR = 4.0
+
+# What a modelled error must not exceed. The bar is for every float, and the model looks at some of them.
+TARGET = 3.25
+
+LOST = 1000.0  # errors beyond this are alike
+
+_WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
+_WORTH = 0.9  # the share of the error that compensation must not leave more than
+_CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_HUGE = 1e300
+_SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
+_CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "rest", "corrected"})
+_POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The modelled worst errors of one form of a result.
+
+    Attributes:
+        single: of float32, in float32 arithmetic.
+        wide: of float32, in float64 arithmetic.
+        double: of float64.
+    """
+
+    single: Worst
+    wide: Worst
+    double: Worst
+
+    @property
+    def error(self) -> float:
+        """The worst error, float32 being computed in the better of both ways."""
+        return max(self.double.error, min(self.single.error, self.wide.error))
+
+
+Comparison = Callable[[Quality, float, Quality, float], bool]
+
+
+def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is more exact, or as exact and cheaper."""
+    new_rank, old_rank = rank(new), rank(old)
+    factors = [_WIDE_COST if quality.single.error > TARGET else 1.0 for quality in (new, old)]
+    if new_rank != old_rank:
+        return new_rank < old_rank
+    return new_cost * factors[0] < _CHEAPER * old_cost * factors[1]
+
+
+def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is better, or float64 gains by it and float32 does not suffer."""
+    if is_better(new, new_cost, old, old_cost):
+        return True
+    gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
+    gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)
+    return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
+
+
+def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is better, or it alone meets the bar in float64 and float32 does not suffer."""
+    if is_better(new, new_cost, old, old_cost):
+        return True
+    meets = new.double.error <= BAR < old.double.error
+    return meets and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
+
+
+def rank(quality: Quality) -> tuple[int, int]:
+    """How far the errors are above the target, by powers of two."""
+    return _steps(quality.double), _steps(min(quality.single, quality.wide))
+
+
+def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
+    """The same on one side of 0 alone."""
+    narrow = min(quality.single.sides[side], quality.wide.sides[side])
+    return _powers(min(quality.double.sides[side], _HUGE)), _powers(min(narrow, _HUGE))
+
+
+def _steps(worst: Worst) -> int:
+    """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often."""
+    if worst.error <= TARGET:
+        return 0
+    ordinary = _powers(min(worst.ordinary, LOST))
+    if worst.error <= LOST:
+        normal = _powers(worst.normal)
+        return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
+    return _powers(LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
+
+
+def _powers(error: float) -> int:
+    return 1 + round(2 * math.log2(error / TARGET)) if error > TARGET else 0
+
+
+def cost(node: Node) -> float:
+    """About how long a node takes to compute, in additions."""
+    return sum(map(_cost, topological(compensated([node]))))
+
+
+def _cost(node: Node) -> float:
+    if not node.args or node.op in CONDITIONS:
+        return 0.0
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return _POWER_COST.get(exponent, 12.0)
+    return 1.0 if node.op in _CHEAP or node.op.endswith("_error") else 12.0
