@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import sympy
 
@@ -41,20 +41,36 @@ class Candidates:
         if is_smooth:
             self._smooth.add(node)
 
-    def of(self, node: Node, powers: bool, is_poor: Callable[[], bool]) -> Iterator[tuple[Node, str]]:
-        """Other forms of a node, each with what it is; many of them where none of the first is good.
+    def written(self, node: Node) -> Node:
+        """What a result was before any rule."""
+        return self._written.get(node, node)
+
+    def origin(self, node: Node) -> Node:
+        """What a result is the derivative of; itself if it is none."""
+        return self._origins[node][0] if node in self._origins else node
+
+    def path(self, node: Node) -> list[Node]:
+        """The inputs by which a result is a derivative, the last one first."""
+        path = []
+        while node in self._origins:
+            node, wrt = self._origins[node]
+            path.append(wrt)
+        return path
+
+    def usual(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+        """The forms of a node, each with what it is, of which one may be the cheaper one.
 
         Args:
             node: a result in its sound form.
             powers: whether roots and powers are variables of the rational forms.
-            is_poor: whether the best form so far is; asked when the first ones have been taken.
         """
         yield from self.rational(node, powers)
         for shifted, difference in variables.in_differences(node, self._tensors):
             form = substitute([shifted], {shifted.graph.input(variables.DIFFERENCE): difference})[0]
             yield form, f"in terms of {Printer({}).expression(difference)}"
-        if not is_poor():
-            return
+
+    def more(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
+        """Those that are looked at where none of the usual ones is good."""
         written = self._written.get(node, node)
         if written is not node:
             yield written, "as the derivative of what was written" if node in self._origins else "as it was written"

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import sympy
 from mpmath import mpf
@@ -143,6 +143,7 @@ class Choice:
         self._candidates = Candidates(tensors, origins or {}, written or {})
         self._expansions = Expansions(tensors, hyper)
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
+        self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
@@ -155,6 +156,7 @@ class Choice:
                 plain = self._forms[node]  # without series, compensation and limits at infinity
                 self._candidates.take(node, plain, is_smooth=plain in self._switched)
                 self._patch(node, column)
+                self._uncompensated[node] = self._forms[node], [note.what for note in self.notes[node]]
                 self._compensate(node, column)
                 self._leave_plain(node, column)
                 self._settle(node, column)
@@ -185,10 +187,9 @@ class Choice:
             return
         most = _MOST_FORMS if column < self._reported or best.error > LOST else _FEWER_FORMS
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
-        candidates = self._candidates.of(node, column < self._reported, lambda: self._is_poor(node))
         looked_at = [(best, node, "as it is")]
         is_long = len(topological([node])) > _LONG
-        for form, how in itertools.islice(_each_once(candidates, node), most):
+        for form, how in itertools.islice(_each_once(self._alternatives(node, column), node), most):
             is_hopeless = self._is_hopeless(form, column, self._quality[node])
             if (is_hopeless and len(self._tensors) > 1) or not self._single.is_same(form, column):
                 continue
@@ -213,6 +214,24 @@ class Choice:
                 self._switched.add(form)
         if len(self._tensors) == 1 and self._quality[node].error > _SINGULAR:
             self._switch(node, column, looked_at)
+
+    def _alternatives(self, node: Node, column: int) -> Iterator[tuple[Node, str]]:
+        """Other forms of a result, each with what it is; more and more of them as long as none is good."""
+        powers = column < self._reported
+        yield from self._candidates.usual(node, powers)
+        if self._is_poor(node) and self._inner is not None:
+            yield from self._inner.forms(node)
+        if self._is_poor(node):
+            yield from self._candidates.more(node, powers)
+
+    @cached_property
+    def _inner(self) -> _Inner | None:
+        """The results as functions of one argument, if they are."""
+        paths = {node: self._candidates.path(node) for node in self._forms}
+        values = [node for node, wrt in paths.items() if not wrt and node.args]
+        argument = variables.argument(values, self._tensors) if values else None
+        inner = _Inner(argument, paths, self._candidates, self._hyper) if argument else None
+        return inner if inner and inner.results else None
 
     def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
         """Take one form near 0 and another one far from it, where that is better."""
@@ -424,12 +443,14 @@ class Choice:
 
     def _has_pole_at(self, node: Node, expansion: Expansion) -> bool:
         """Whether the form of a result is no number where the variable of an expansion is zero."""
-        variable, place = expansion.variable, expansion.place
+        variable, place, form = expansion.variable, expansion.place, self._forms[node]
         if place.op == "mul":  # of a product that is where an input is
-            return self._expansions.has_pole(self._forms[node], set(inputs_of([place])).intersection(self._tensors))
-        return self._expansions.has_pole(
-            self._forms[node] if variable is place else expansion.root, inputs_of([variable])
-        )
+            return self._expansions.has_pole(form, set(inputs_of([place])).intersection(self._tensors))
+        if variable.value == variables.DIFFERENCE:
+            form = variables.in_difference(form, place)
+        elif variable is not place:
+            form = expansion.root
+        return self._expansions.has_pole(form, inputs_of([variable]))
 
     def _reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
@@ -445,6 +466,10 @@ class Choice:
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""
         return self._forms.get(node, node)
+
+    def uncompensated(self, node: Node) -> tuple[Node, list[str]]:
+        """The form of a result without compensation and limits at infinity, and what it is."""
+        return self._uncompensated.get(node, (node, []))
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
@@ -485,6 +510,63 @@ class Choice:
     def _is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
+
+
+class _Inner:
+    """The results of an op as functions of one argument, in the forms that are best there.
+
+    Args:
+        argument: what they are functions of.
+        paths: for each result by which inputs it is a derivative.
+        candidates: what is known of them.
+        hyper: a value for each hyper-parameter.
+
+    Attributes:
+        results: those that are more than the argument itself.
+    """
+
+    def __init__(
+        self,
+        argument: variables.Argument,
+        paths: Mapping[Node, Sequence[Node]],
+        candidates: Candidates,
+        hyper: Mapping[str, float | bool],
+    ) -> None:
+        self._argument = argument
+        self._slopes: dict[Node, Node] = {}
+        self._within: dict[Node, Node] = {}
+        written, origins = {}, {}
+        results: list[dict[Node, None]] = [{}, {}, {}]  # by order
+        for node, wrt in sorted(paths.items(), key=lambda entry: len(entry[1])):
+            slope = argument.slope(wrt)
+            form = None if slope is None else argument.within(node, slope)
+            if form is None or slope is None or not form.args:
+                continue
+            self._slopes[node], self._within[node] = slope, form
+            results[len(wrt)][form] = None
+            before = argument.within(candidates.written(node), slope)
+            if before is not None:
+                written[form] = before
+            origin = self._within.get(candidates.origin(node))
+            if wrt and origin is not None and origin is not form:
+                origins[form] = (origin, argument.variable)
+        first = [*dict.fromkeys([*results[0], *results[1]])]
+        second = [node for node in results[2] if node not in first]
+        self.results = [*first, *second]
+        self._known = first, second, [str(argument.variable.value)], hyper, origins, written
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return Choice(*self._known)
+
+    def forms(self, node: Node) -> Iterator[tuple[Node, str]]:
+        """The forms of a result by those of the function of the argument, each with what it is."""
+        if node in self._within:
+            inner = self._within[node]
+            how = f"as a function of the argument {Printer({}).expression(self._argument.place)}"
+            form, notes = self._choice.uncompensated(inner)
+            yield self._argument.back(form, self._slopes[node]), ", ".join([how, *notes])
+            yield self._argument.back(inner, self._slopes[node]), how
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

@@ -38,6 +38,7 @@ _OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
+_BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
@@ -248,7 +249,7 @@ class Reference:
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
 
-        Where the reference is not real, it must not be either.
+        Where the reference is not real, it must not be either; where it is 0/0 it may be anything.
         """
         ordinary = [point for point in self._drawn if all(abs(x) <= _ORDINARY for x in point.values())]
         program = mpfr.Program(topological([root]), [root])
@@ -257,13 +258,22 @@ class Reference:
             with mpmath.workprec(2 * _precision(point)):
                 (value,) = program(_lifted(point))
                 exact = sample.exact[column] if sample else self._evaluated(point)[column]
-                if mpmath.isnan(exact) and not mpmath.isnan(value):
+                if mpmath.isnan(exact) and not mpmath.isnan(value) and not self._is_real_beside(point, column):
                     return False
                 if max(abs(value), abs(exact)) < _NOTHING:
                     continue
                 if sample and not abs(value - exact) <= _SAME * max(abs(exact), sample.scale[column] * _SAME):
                     return False
         return True
+
+    def _is_real_beside(self, point: Point, column: int) -> bool:
+        """Whether a node is real where one of the inputs is a little more or less."""
+        beside = (
+            {**point, name: point[name] + sign * (abs(point[name]) or 1.0) * _BESIDE}
+            for name in self._tensors
+            for sign in (1, -1)
+        )
+        return any(not mpmath.isnan(self._evaluated(other)[column]) for other in beside)
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one; no small one of a subnormal."""

@@ -3,23 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from gradgen import series
-from gradgen.graph import HALF, Node, rebuilt, substitute, topological
+from gradgen.differentiate import gradient
+from gradgen.graph import HALF, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.rewrite import factored, factors, rewrite
 
 # Inputs that stand for something else; no user can give these names
-DIFFERENCE, PRODUCT, ROOT = "a difference", "a product", "a root"
+DIFFERENCE, PRODUCT, ROOT, ARGUMENT = "a difference", "a product", "a root", "the argument"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What all results are functions of, linear in an input: x - y of exp(-(x - y)**2).
+
+    SymPy writes out 2*(x - y), so that it need not stand in the results as such.
+
+    Attributes:
+        place: it.
+        variable: the input that stands for it.
+        pivot: one of the inputs.
+        solution: what that is, in terms of the variable and the others.
+    """
+
+    place: Node
+    variable: Node
+    pivot: Node
+    solution: Node
+
+    def slope(self, wrt: Sequence[Node]) -> Node | None:
+        """What a derivative by it is multiplied by to be one by some inputs; None if there is nothing."""
+        slopes = rewrite(gradient(self.place, wrt))
+        if len(wrt) > 1 and any(not other.is_number(0) for slope in slopes for other in gradient(slope, wrt)):
+            return None
+        return reduce(self.place.graph.mul, slopes, self.place.graph.const(1))
+
+    def within(self, node: Node, slope: Node) -> Node | None:
+        """A result, divided by a slope, as a function of the variable alone; None if it is none."""
+        moved = substitute([node, slope], {self.place: self.variable, self.pivot: self.solution})
+        form = factored(rewrite([moved[0] / moved[1]])[0])
+        names = {str(self.variable.value), *node.graph.hyper}
+        return form if names.issuperset(inputs_of([form])) else None
+
+    def back(self, form: Node, slope: Node) -> Node:
+        """A function of the variable as one of the inputs, times a slope."""
+        return slope * substitute([form], {self.variable: self.place})[0]
+
+
+def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
+    """What all of some values are functions of, by which they have fewer operations; None if there is nothing."""
+    graph = values[0].graph
+    variable, one = graph.input(ARGUMENT), graph.const(1)
+    names = set(inputs_of(values)).intersection(tensors)
+    best, fewest = None, len(topological(values))
+    for place in topological(values):
+        if place.op not in ("add", "mul") or not names.issubset(inputs_of([place])):
+            continue
+        for name in sorted(names):
+            solution = _solved(place, graph.input(name), variable)
+            found = solution and Argument(place, variable, graph.input(name), solution)
+            forms = [found.within(value, one) for value in values] if found else []
+            count = len(topological([form for form in forms if form is not None]))
+            if found and None not in forms and count + len(names) <= fewest:
+                best, fewest = found, count
+    return best
+
+
+def _solved(place: Node, x: Node, value: Node) -> Node | None:
+    """What x is where a node has some value; None where that is not linear in x."""
+    while place is not x:
+        (inner, *more) = [arg for arg in place.args if x in topological([arg])]
+        others = [arg for arg in place.args if arg is not inner]
+        if more or place.op not in ("add", "mul") or len(others) != 1:
+            return None
+        value = value - others[0] if place.op == "add" else value / others[0]
+        place = inner
+    return value
 
 
 def in_differences(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
     """The node as a function of each difference in it: of x - 1 in place of x in log(x)/(x - 1)."""
     for difference in series.differences(node, tensors):
-        x, rest = difference.args
-        moved = node.graph.input(DIFFERENCE)
-        (form,) = rewrite(substitute([node], {difference: moved, x: moved - rest}))
+        (form,) = rewrite([in_difference(node, difference)])
         yield factored(form), difference
+
+
+def in_difference(node: Node, difference: Node) -> Node:
+    """The node as a function of an input plus or minus something, in place of the input."""
+    x, rest = difference.args
+    moved = node.graph.input(DIFFERENCE)
+    return substitute([node], {difference: moved, x: moved - rest})[0]
 
 
 def in_products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
