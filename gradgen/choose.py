@@ -50,6 +50,7 @@ _SINGULAR = 24.0  # an error that may be the sign of a singularity
 _FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
 _STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
 _BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
+_SETTLED = "with limits at infinity"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
 _LONG = 64  # nodes from which on a form
@@ -143,6 +144,7 @@ class Choice:
         self._candidates = Candidates(tensors, origins or {}, written or {})
         self._expansions = Expansions(tensors, hyper)
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
+        self._filled: set[Node] = set()  # those with a removable singularity that their form does without
         self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
@@ -226,11 +228,11 @@ class Choice:
 
     @cached_property
     def _inner(self) -> _Inner | None:
-        """The results as functions of one argument, if they are."""
+        """The results as functions of an argument, if they are."""
         paths = {node: self._candidates.path(node) for node in self._forms}
         values = [node for node, wrt in paths.items() if not wrt and node.args]
         argument = variables.argument(values, self._tensors) if values else None
-        inner = _Inner(argument, paths, self._candidates, self._hyper) if argument else None
+        inner = _Inner(argument, paths, self._candidates, self._tensors, self._hyper) if argument else None
         return inner if inner and inner.results else None
 
     def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
@@ -297,6 +299,8 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better; else those of its parts."""
+        if self._patch_within(node, column):
+            return
         if any(self._patch_near(node, column, expansion) for expansion in self._expansions.of(node)):
             return
         whole = factored(node)
@@ -308,6 +312,23 @@ class Choice:
             patch = next(filter(None, patches), None)
             if patch is not None:
                 whole = node.graph.where(patch.is_near, patch.near, whole)
+
+    def _patch_within(self, node: Node, column: int) -> bool:
+        """Take the form as a function of an argument if only that is a number where the argument is zero."""
+        inner = self._inner if self._is_poor(node) else None
+        if inner is None or not self._has_pole_within(inner.argument, node):
+            return False
+        if not self._has_pole_within(inner.argument, self._forms[node]):
+            self._filled.add(node)
+            return False
+        for form, how in inner.forms(node):
+            if not self._has_pole_within(inner.argument, form) and self._single.is_same(form, column):
+                (quality,) = self._measured([form], [column], near=True)
+                self._forms[node], self._quality[node] = form, quality
+                self._filled.add(node)
+                self._note(node, self.notes[node], how, "the other is no number there")
+                return True
+        return False
 
     def _patch_near(self, node: Node, column: int, expansion: Expansion) -> _Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
@@ -332,6 +353,8 @@ class Choice:
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
         self._forms[node], self._quality[node] = best.form, best.quality
+        if is_gone:
+            self._filled.add(node)
         how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
         self._note(node, self.notes[node], how, "the other is no number there")
         return best
@@ -414,11 +437,14 @@ class Choice:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""
         best, notes = self._forms[node], self.notes[node]
         found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
-        found.setdefault(node, ([], ""))
-        for form, how in self._candidates.rational(node, powers=column < self._reported):
-            found.setdefault(form, ([], f"{how}, "))
+        is_any = node not in self._filled
+        if is_any:
+            found.setdefault(node, ([], ""))
+            for form, how in self._candidates.rational(node, powers=column < self._reported):
+                found.setdefault(form, ([], f"{how}, "))
         found.setdefault(rational.expanded(best), (notes, ""))
-        found.setdefault(rational.expanded(node), ([], ""))
+        if is_any:
+            found.setdefault(rational.expanded(node), ([], ""))
         for form, (before, how) in found.items():
             yield form, before, how
 
@@ -435,11 +461,15 @@ class Choice:
     def _settle(self, node: Node, column: int) -> None:
         """Give the form its limits at infinite inputs where it is NaN."""
         form = self._forms[node]
-        (printed,) = _finished([form])
-        new = infinite.settled(form, printed, partial(self._double.exact, column), self._tensors, self._hyper)
+        new = self._settled(form, column)
         if new is not form:
             self._forms[node] = new
-            self._note(node, self.notes[node], "with limits at infinity", "the other is NaN there")
+            self._note(node, self.notes[node], _SETTLED, "the other is NaN there")
+
+    def _settled(self, form: Node, column: int) -> Node:
+        """A form of a result with its limits at infinite inputs where it is NaN."""
+        (printed,) = _finished([form])
+        return infinite.settled(form, printed, partial(self._double.exact, column), self._tensors, self._hyper)
 
     def _has_pole_at(self, node: Node, expansion: Expansion) -> bool:
         """Whether the form of a result is no number where the variable of an expansion is zero."""
@@ -451,6 +481,10 @@ class Choice:
         elif variable is not place:
             form = expansion.root
         return self._expansions.has_pole(form, inputs_of([variable]))
+
+    def _has_pole_within(self, argument: variables.Argument, form: Node) -> bool:
+        """Whether a form of a result is no number where an argument is zero."""
+        return self._expansions.has_pole(argument.moved([form])[0], [str(argument.variable.value)])
 
     def _reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
@@ -467,9 +501,12 @@ class Choice:
         """The form in which a result is computed."""
         return self._forms.get(node, node)
 
-    def uncompensated(self, node: Node) -> tuple[Node, list[str]]:
-        """The form of a result without compensation and limits at infinity, and what it is."""
-        return self._uncompensated.get(node, (node, []))
+    def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]:
+        """The form of a result without compensation, and what it is; the same with limits at infinite inputs."""
+        form, notes = self._uncompensated.get(node, (node, []))
+        yield form, notes
+        if node in self._uncompensated:
+            yield self._settled(form, list(self._forms).index(node)), [*notes, _SETTLED]
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
@@ -513,15 +550,17 @@ class Choice:
 
 
 class _Inner:
-    """The results of an op as functions of one argument, in the forms that are best there.
+    """The results of an op as functions of an argument in place of some inputs, in the forms that are best there.
 
     Args:
-        argument: what they are functions of.
+        argument: what they are functions of, beside other inputs.
         paths: for each result by which inputs it is a derivative.
         candidates: what is known of them.
+        tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
 
     Attributes:
+        argument: the argument.
         results: those that are more than the argument itself.
     """
 
@@ -530,9 +569,10 @@ class _Inner:
         argument: variables.Argument,
         paths: Mapping[Node, Sequence[Node]],
         candidates: Candidates,
+        tensors: Sequence[str],
         hyper: Mapping[str, float | bool],
     ) -> None:
-        self._argument = argument
+        self.argument = argument
         self._slopes: dict[Node, Node] = {}
         self._within: dict[Node, Node] = {}
         written, origins = {}, {}
@@ -549,11 +589,12 @@ class _Inner:
                 written[form] = before
             origin = self._within.get(candidates.origin(node))
             if wrt and origin is not None and origin is not form:
-                origins[form] = (origin, argument.variable)
+                origins[form] = (origin, argument.variable if wrt[0].value in argument.inside else wrt[0])
         first = [*dict.fromkeys([*results[0], *results[1]])]
         second = [node for node in results[2] if node not in first]
         self.results = [*first, *second]
-        self._known = first, second, [str(argument.variable.value)], hyper, origins, written
+        names = [str(argument.variable.value), *(name for name in tensors if name not in argument.inside)]
+        self._known = first, second, names, hyper, origins, written
 
     @cached_property
     def _choice(self) -> Choice:
@@ -563,10 +604,10 @@ class _Inner:
         """The forms of a result by those of the function of the argument, each with what it is."""
         if node in self._within:
             inner = self._within[node]
-            how = f"as a function of the argument {Printer({}).expression(self._argument.place)}"
-            form, notes = self._choice.uncompensated(inner)
-            yield self._argument.back(form, self._slopes[node]), ", ".join([how, *notes])
-            yield self._argument.back(inner, self._slopes[node]), how
+            how = f"as a function of the argument {Printer({}).expression(self.argument.place)}"
+            for form, notes in self._choice.uncompensated(inner):
+                yield self.argument.back(form, self._slopes[node]), ", ".join([how, *notes])
+            yield self.argument.back(inner, self._slopes[node]), how
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

@@ -8,7 +8,7 @@ powers add up, in a sum of equal powers they stay. Of the derivative of a norm, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -47,10 +47,33 @@ class _Sum:
 
 def forms(node: Node) -> Iterator[tuple[Node, str]]:
     """The node with the powers of each sum that may overflow relative to its largest term; each with what it is."""
+    for scaling in _scalings(node):
+        yield scaling(node), "with powers of sums relative to the largest term"
+    plain = _without_norms(node)
+    for scaling in _scalings(plain) if plain is not node else ():
+        form = scaling(plain)
+        if scaling.has_lesser:
+            yield form, "with sums and norms relative to the largest term"
+
+
+def _scalings(node: Node) -> Iterator[_Scaling]:
     for total in dict.fromkeys(below.args[0] for below in topological([node]) if below.op in ("pow", "cbrt")):
         found = _sum(total) or _homogeneous(total)
         if found is not None:
-            yield _Scaling(total, found)(node), "with powers of sums relative to the largest term"
+            yield _Scaling(total, found)
+
+
+def _without_norms(node: Node) -> Node:
+    """The node with norms as the roots that they are."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        if changed.op == "hypot":
+            changed = (changed.args[0] ** 2 + changed.args[1] ** 2) ** sympy.S.Half
+        elif changed.op == "unit":
+            changed = changed.args[0] / changed.args[1]
+        new[below] = changed
+    return new[node]
 
 
 def _sum(node: Node) -> _Sum | None:
@@ -112,6 +135,9 @@ class _Scaling:
     Args:
         total: the sum.
         parts: what it is made of.
+
+    Attributes:
+        has_lesser: whether a sum that was met has terms of several powers, of which the largest was taken out.
     """
 
     def __init__(self, total: Node, parts: _Sum) -> None:
@@ -123,6 +149,8 @@ class _Scaling:
                 for one in (base, graph.apply("abs", base), *(base.args if base.op == "abs" else ())):
                     self._known[one] = (self._over(one), self._one)
         self._bases = list(self._known)
+        self._is_large = any(base.number is not None for base in parts.bases)  # at least 1
+        self.has_lesser = False
         products = (
             reduce(graph.mul, (self._over(base) ** exponent for base, exponent in powers), one)
             for one, powers in parts.parts
@@ -178,9 +206,18 @@ class _Scaling:
             return node.graph.apply("cbrt", args[0][0]), _product(args[0][1], node.graph.const(_THIRD))
         if node.op == "add" and args[0][1] is args[1][1]:
             return args[0][0] + args[1][0], args[0][1]
+        if node.op == "add" and self._is_large and (most := _most([power for _, power in args])) is not None:
+            self.has_lesser = True
+            return reduce(node.graph.add, (a * self._size_to(power - most) for a, power in args)), most
         if node.op == "where" and args[1][1] is args[2][1]:
             return node.graph.where(new[node.args[0]], args[1][0], args[2][0]), args[1][1]
         return rebuilt(node, new), self._none
+
+
+def _most(exponents: Sequence[Node]) -> Node | None:
+    """The largest of some exponents; None if one of them is no number."""
+    numbers = [exponent.number for exponent in exponents if exponent.number is not None]
+    return exponents[0].graph.const(max(numbers)) if len(numbers) == len(exponents) else None
 
 
 def _product(a: Node, b: Node) -> Node:

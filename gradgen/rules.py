@@ -319,6 +319,8 @@ RULES: tuple[Rule, ...] = (
             ("sqrt(u) - v", "where(gt(2*v, sqrt(u)), (u - v**2)/(sqrt(u) + v), sqrt(u) - v)"),
             ("sqrt(u) + v", "where(gt(-2*v, sqrt(u)), (u - v**2)/(sqrt(u) - v), sqrt(u) + v)"),
             ("hypot(u, v) - u", "where(gt(2*u, abs(v)), v*(v/(hypot(u, v) + u)), hypot(u, v) - u)"),
+            ("1/(hypot(1, u) - u)", "where(gt(u, 0), hypot(1, u) + u, 1/(hypot(1, u) - u))"),
+            ("1/(hypot(1, u) + u)", "where(lt(u, 0), hypot(1, u) - u, 1/(hypot(1, u) + u))"),
             ("hypot(u, v) + u", "where(gt(-2*u, abs(v)), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
             ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) - u), 1 + u/sqrt(v))"),
             ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) + u), 1 - u/sqrt(v))"),

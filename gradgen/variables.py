@@ -17,35 +17,41 @@ DIFFERENCE, PRODUCT, ROOT, ARGUMENT = "a difference", "a product", "a root", "th
 
 @dataclass(frozen=True)
 class Argument:
-    """What all results are functions of, linear in an input: x - y of exp(-(x - y)**2).
+    """What some inputs are found in alone, linear in one of them: x - y of w*exp(-(x - y)**2).
 
     SymPy writes out 2*(x - y), so that it need not stand in the results as such.
 
     Attributes:
         place: it.
         variable: the input that stands for it.
-        pivot: one of the inputs.
+        pivot: one of the inputs in it.
         solution: what that is, in terms of the variable and the others.
+        inside: the names of the tensors in it.
     """
 
     place: Node
     variable: Node
     pivot: Node
     solution: Node
+    inside: frozenset[str]
 
     def slope(self, wrt: Sequence[Node]) -> Node | None:
         """What a derivative by it is multiplied by to be one by some inputs; None if there is nothing."""
-        slopes = rewrite(gradient(self.place, wrt))
-        if len(wrt) > 1 and any(not other.is_number(0) for slope in slopes for other in gradient(slope, wrt)):
+        within = [x for x in wrt if x.value in self.inside]
+        slopes = rewrite(gradient(self.place, within))
+        if len(within) > 1 and any(not other.is_number(0) for slope in slopes for other in gradient(slope, within)):
             return None
         return reduce(self.place.graph.mul, slopes, self.place.graph.const(1))
 
+    def moved(self, nodes: Sequence[Node]) -> list[Node]:
+        """Some nodes with the variable in place of the argument."""
+        return substitute(nodes, {self.place: self.variable, self.pivot: self.solution})
+
     def within(self, node: Node, slope: Node) -> Node | None:
-        """A result, divided by a slope, as a function of the variable alone; None if it is none."""
-        moved = substitute([node, slope], {self.place: self.variable, self.pivot: self.solution})
-        form = factored(rewrite([moved[0] / moved[1]])[0])
-        names = {str(self.variable.value), *node.graph.hyper}
-        return form if names.issuperset(inputs_of([form])) else None
+        """A result, divided by a slope, as a function of the variable and the other inputs; None if it is none."""
+        moved, divisor = self.moved([node, slope])
+        form = factored(rewrite([moved / divisor])[0])
+        return form if self.inside.isdisjoint(inputs_of([form])) else None
 
     def back(self, form: Node, slope: Node) -> Node:
         """A function of the variable as one of the inputs, times a slope."""
@@ -53,22 +59,32 @@ class Argument:
 
 
 def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
-    """What all of some values are functions of, by which they have fewer operations; None if there is nothing."""
+    """What some inputs of all values are found in alone, which saves operations; None if there is nothing.
+
+    The one with the most inputs in it, of these the one that saves most, of these the largest: (x - m)/s, not x - m.
+    """
     graph = values[0].graph
-    variable, one = graph.input(ARGUMENT), graph.const(1)
-    names = set(inputs_of(values)).intersection(tensors)
-    best, fewest = None, len(topological(values))
+    variable, one = graph.input(_unlike(tensors)), graph.const(1)
+    best, most = None, (0, 0)
     for place in topological(values):
-        if place.op not in ("add", "mul") or not names.issubset(inputs_of([place])):
-            continue
-        for name in sorted(names):
+        inside = frozenset(inputs_of([place])).intersection(tensors)
+        for name in sorted(inside) if place.op in ("add", "mul") else ():
             solution = _solved(place, graph.input(name), variable)
-            found = solution and Argument(place, variable, graph.input(name), solution)
+            found = Argument(place, variable, graph.input(name), solution, inside) if solution else None
             forms = [found.within(value, one) for value in values] if found else []
-            count = len(topological([form for form in forms if form is not None]))
-            if found and None not in forms and count + len(names) <= fewest:
-                best, fewest = found, count
+            known = [form for form in forms if form is not None and form.args]
+            worth = len(inside), len(topological(values)) - len(topological(known)) - len(inside)
+            if len(known) == len(values) and worth[1] >= 0 and worth >= most:
+                best, most = found, worth
     return best
+
+
+def _unlike(names: Sequence[str]) -> str:
+    """A name of an argument that is none of these."""
+    name = ARGUMENT
+    while name in names:
+        name += " within"
+    return name
 
 
 def _solved(place: Node, x: Node, value: Node) -> Node | None:

@@ -238,6 +238,8 @@ EXAMPLES = {
     "sqrt(u) - v": Example("sqrt(x**2 + k) - x", x=1e8, k=1.5),
     "sqrt(u) + v": Example("(x + sqrt(x**2 + k))/2", x=-1e8, k=1.5),
     "hypot(u, v) - u": Example("sqrt(x**2 + y**2) - x", x=1e8, y=1.5),
+    "1/(hypot(1, u) - u)": Example("1/(sqrt(1 + x**2) - x)", x=1e8),
+    "1/(hypot(1, u) + u)": Example("1/(sqrt(1 + x**2) + x)", x=-1e8),
     "hypot(u, v) + u": Example("sqrt(x**2 + y**2) + x", x=-1e8, y=1.5),
     "1 + u/sqrt(v)": Example("(1 + x/sqrt(x**2 + k))/2", x=-1e8, k=1.5),
     "1 - u/sqrt(v)": Example("1 - x/sqrt(x**2 + k)", x=1e8, k=1.5),

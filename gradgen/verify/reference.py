@@ -27,6 +27,7 @@ BITS = 160
 BITS_OF_FLOAT64 = 1075
 
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
+_LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
 _MOST_DIRECTIONS = 16
@@ -80,8 +81,8 @@ class Reference:
             if mpmath.isfinite(value) and quantity.wrt and mpmath.isinf(found[Quantity(quantity.output, ())].value):
                 continue  # differentiated at a pole
             has_negative_zero = any(map(_is_negative_zero, point.values()))
-            if has_negative_zero and mpmath.isinf(value) and self._at(_below_zero(point), quantity) is None:
-                continue  # log(1 + 1/x), which is not real on that side
+            if has_negative_zero and self._jumps_below_zero(point, quantity, value):
+                continue
             found[quantity] = Exact(value, partial(self._scale, point, quantity), has_negative_zero)
         return found
 
@@ -94,6 +95,13 @@ class Reference:
                 return None
             values.append(value)
         return tends_to(values)
+
+    def _jumps_below_zero(self, point: Point, quantity: Quantity, value: mpf) -> bool:
+        """Whether a quantity is not what it is just below a -0: log(1 + 1/x) is not real there, atan2(y, x) -pi."""
+        below = self._at(_below_zero(point), quantity)
+        if below is None:
+            return bool(mpmath.isinf(value))
+        return not self._rough and bool(mpmath.isfinite(value) and abs(below - value) > _CLOSE)
 
     def _scale(self, point: Point, quantity: Quantity) -> mpf | None:
         """The largest |x * d quantity/dx| over the inputs; None where it cannot be had."""
@@ -117,7 +125,7 @@ class Reference:
         found: list[mpf] = []
         for step, signs in itertools.product((_NEAR, _NEAR**2), self._directions()):
             beside = {
-                name: mpmath.fadd(point[name], sign * step * (abs(point[name]) or 1), exact=True)
+                name: mpmath.fadd(point[name], sign * step * (min(abs(point[name]), 1) or 1), exact=True)
                 for name, sign in zip(self._inputs, signs, strict=True)
             }
             one = self._at(beside, quantity, *more)
@@ -189,7 +197,8 @@ class _Shaken(exact.Exact):
     No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
     0 that is not there; so they do on log(1 + exp(-500)). Hence what a function gives, and a sum that has been rounded,
     is shaken in its last digits: what hangs on these does not agree. Nor is anything divided by what is left of a sum
-    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish.
+    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish. Nor is its logarithm taken,
+    which changes little where it is large.
     """
 
     def __init__(self, formula: Formula, bits: int) -> None:
@@ -212,7 +221,7 @@ class _Shaken(exact.Exact):
             value = evaluated(node, args, point)
             if node.op == "add" and _has_cancelled(value, args):
                 lost.add(node)
-            if node.op == "pow" and node.args[0] in lost and args[1] < 0:  # type: ignore[operator]
+            if node.args and node.args[0] in lost and (node.op in _LOGARITHMS or (node.op == "pow" and args[1] < 0)):  # type: ignore[operator]
                 raise exact.UnsettledError
             values[node] = self._shake(value) if _is_rounded(node, args) and any(args) else value  # exp(0) is 1
         return values
