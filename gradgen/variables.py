@@ -8,7 +8,7 @@ from functools import reduce
 
 from gradgen import series
 from gradgen.differentiate import gradient
-from gradgen.graph import HALF, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.graph import HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
 from gradgen.rewrite import factored, factors, rewrite
 
 # Inputs that stand for something else; no user can give these names
@@ -68,7 +68,8 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     best, most = None, (0, 0)
     for place in topological(values):
         inside = frozenset(inputs_of([place])).intersection(tensors)
-        for name in sorted(inside) if place.op in ("add", "mul") else ():
+        _, rest = coefficient(place)  # a multiple of an input is as good as the input
+        for name in sorted(inside) if rest is not None and rest.op in ("add", "mul") else ():
             solution = _solved(place, graph.input(name), variable)
             found = Argument(place, variable, graph.input(name), solution, inside) if solution else None
             forms = [found.within(value, one) for value in values] if found else []
