@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import mpmath
@@ -55,6 +56,8 @@ FORMULAS = {
             "(x**4 + y**4)**Rational(1, 4)",
             "x - log(exp(x) + exp(y))",
             "acos(1 - x)",
+            "(x - y)/(exp(x - y) - 1)",
+            "(exp((x - k)/2) - 1)/(x - k)",
         ],
         KINDS[:2],
     ),
@@ -79,7 +82,9 @@ EVERY_DAY = [*FORMULAS][:5]
 )
 def test_value_and_derivatives_at_the_points_of_verify(text: str, tmp_path: Path) -> None:
     parameters = [f"{x}: Tensor" for x in "xy" if x in text.replace("exp", "")]
-    parameters += [f"{name}: float = {value}" for name, value in (("k", 2.0), ("b", 3.0)) if f"{name}*" in text]
+    parameters += [
+        f"{name}: float = {value}" for name, value in (("k", 2.0), ("b", 3.0)) if re.search(rf"\b{name}\b", text)
+    ]
     spec = tmp_path / "spec.py"
     spec.write_text(
         "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"

@@ -19,6 +19,8 @@ EVERY_DAY = [
     "sqrt((x - 1)**2 + y**2) - sqrt((x + 1)**2 + y**2)",
     "a*x*(1 + (a*x)**2)**(-k)",
     "cbrt(x + 1) - cbrt(x)",
+    "log(1 + exp(-(2*x - 3))) + 2*x - 3",
+    "sqrt((2*x - 3)**2 + 1) - (2*x - 3)",
 ]
 SLOW = [
     # Exponentials against one another, and what grows against what vanishes
@@ -54,16 +56,31 @@ SLOW = [
     "(a*x)**3/(1 + (a*x)**2)**(Rational(3, 2))",
     "cbrt(1 + (a*x)**2)",
     "(1 + (a*x)**2)**Rational(1, 8)",
+    "(x**2 + 1)/sqrt(x**2 + 2)",
+    "1/(x + sqrt(1 + x**2))",
+    # Functions of 2*x - 3, of which SymPy writes the parts out
+    "exp(2*x - 3)/sqrt(1 + exp(2*(2*x - 3)))",
+    "(1 + 2*exp(2*x - 3))/(3 + exp(2*x - 3))",
+    "log(2*x - 3 + sqrt(1 + (2*x - 3)**2))",
+    "(2*x - 3)/sqrt(k + (2*x - 3)**2)",
+    "k*log(1 + exp((2*x - 3)/k)) - (2*x - 3)",
+    "sqrt((2*x - 4)**2 + 1) - sqrt((2*x - 2)**2 + 1)",
+    # Functions of an argument of several inputs, beside others
+    "log(1 + exp(-(x + y))) + x + y",
+    "log(1 + exp(-(x + y))) + (1 - z)*(x + y)",
+    "z*(sqrt(1 + (x - y)**2) - 1)",
+    "(x - y)/(exp(x - y) - 1)",
+    "(x - y)**2/(k**2 + (x - y)**2)",
 ]
 
-DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
+DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "z": "z: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
 EXPONENTS = {torch.float32: range(-126, 127, 11), torch.float64: [*range(-60, 60, 9), *range(-970, 971, 97)]}
 WITHIN = 1.25 * BAR  # two functions that err to opposite sides; float64 alone
 
 
 @pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
 def test_class(text: str, tmp_path: Path) -> None:
-    names = set(re.findall(r"\b[xyak]\b", text))
+    names = set(re.findall(r"\b[xyzak]\b", text))
     parameters = [DECLARED[name] for name in DECLARED if name in names]
     spec = tmp_path / "spec.py"
     spec.write_text(

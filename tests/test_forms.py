@@ -14,7 +14,7 @@ import pytest
 import sympy
 from mpmath import mpf
 
-from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares
+from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares, variables
 from gradgen.candidates import _by_sign
 from gradgen.choose import Choice
 from gradgen.compensate import marked, unmarked
@@ -33,9 +33,9 @@ from gradgen.rewrite import factored, rewrite
 
 
 def parsed(text: str) -> Node:
-    """An expression of x, y (tensors) and k (a hyper-parameter) in its sound form."""
+    """An expression of x, y, z (tensors) and k (a hyper-parameter) in its sound form."""
     graph = Graph(["k"])
-    names = {name: graph.input(name) for name in ("x", "y", "k")}
+    names = {name: graph.input(name) for name in ("x", "y", "z", "k")}
     names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
     names["sqrt"] = lambda x: x**sympy.S.Half
     return rewrite([graph.node(eval(text, {"sympy": sympy}, names))])[0]
@@ -51,7 +51,7 @@ def agree(one: Node, other: Node, hyper: tuple[float, ...] = (0.7, 2.0)) -> None
     compared = 0
     with mpmath.workdps(160):
         for _ in range(60):
-            point = {name: mpf(randoms.uniform(-6, 6)) for name in ("x", "y")} | {"k": mpf(randoms.choice(hyper))}
+            point = {name: mpf(randoms.uniform(-6, 6)) for name in ("x", "y", "z")} | {"k": mpf(randoms.choice(hyper))}
             a, b = value(one, point), value(other, point)
             if mpmath.isfinite(a):
                 assert abs(a - b) <= abs(a) * mpf(10) ** -100, point
@@ -274,6 +274,55 @@ def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
     assert "mul(abs(x), pow(k, -1))" in [
         repr(v).replace("mul(pow(k, -1), abs(x))", "mul(abs(x), pow(k, -1))") for v in series.variables(node, ["x"])
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "within"),
+    [
+        ("softplus(3 - 2*x) + 2*x - 3", "3 - 2*x", "softplus(-u)"),
+        ("exp(-(x - y)**2)", "x - y", "exp(-u**2)"),
+        ("expm1((x - k)/2)/(x - k)", "(x - k)/2", "exprel(u, 1)/2"),
+        ("softplus(-x - y) + (1 - z)*(x + y)", "x + y", "softplus(-u) + (1 - z)*u"),
+        ("z*tanh(x*y + k)", "x*y + k", "z*tanh(u)"),
+    ],
+)
+def test_arguments_of_functions(text: str, place: str, within: str) -> None:
+    node = parsed(text)
+    found = variables.argument([node], ["x", "y", "z"])
+    assert found is not None
+    names = {"u": found.variable} | {name: node.graph.input(name) for name in "xyzk"}
+    names |= {name: functools.partial(node.graph.apply, name) for name in PRIMITIVES}
+    form = found.within(node, node.graph.const(1))
+    assert found.place is rewrite([eval(place, {}, names)])[0]
+    assert form in rewrite([eval(within, {}, names), eval(within.replace("exprel(u, 1)", "expm1(u)/u"), {}, names)])
+    agree(node, found.back(form, node.graph.const(1)))
+
+
+@pytest.mark.parametrize("text", ["tanh(x)", "exp(3*x) + exp(-3*x)", "x*sigmoid(x + 1)", "tanh(x - y) + x", "x + y"])
+def test_what_is_no_function_of_an_argument(text: str) -> None:
+    assert variables.argument([parsed(text)], ["x", "y"]) is None
+
+
+def test_derivatives_by_an_argument_and_by_the_inputs_in_it() -> None:
+    node = parsed("tanh(2*x - 3*y)")
+    x, y, z = (node.graph.input(name) for name in "xyz")
+    found = variables.argument([node], ["x", "y"])
+    assert found is not None
+    assert [found.slope(wrt) for wrt in ([], [x], [y], [x, y], [z])] == [node.graph.const(k) for k in (1, 2, -3, -6, 1)]
+    (by_y,) = rewrite(gradient(node, [y]))
+    form = found.within(by_y, node.graph.const(-3))
+    agree(by_y, found.back(form, node.graph.const(-3)))
+    product = variables.argument([node.graph.apply("tanh", x * y)], ["x", "y"])
+    assert product is not None
+    assert product.slope([x, y]) is None  # that of x*y by both is not 0
+
+
+def test_an_argument_is_no_variable_of_an_argument_within() -> None:
+    node = parsed("tanh(x + y)*z")
+    first = variables.argument([node], ["x", "y", "z"])
+    assert first is not None
+    form = first.within(node, node.graph.const(1))
+    assert variables.argument([form], [str(first.variable.value), "z"]) is None
 
 
 def test_common_factors_leave_a_sum_that_cancels() -> None:

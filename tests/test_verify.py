@@ -397,6 +397,20 @@ class TestReference:
         assert not found[Quantity(0, ())].is_of_either_sign
         assert self.value(text, tmp_path, -0.0)[Quantity(0, ())].is_of_either_sign
 
+    def test_a_0_is_no_limit_of_what_is_beside_it_at_large_numbers(self, tmp_path: Path) -> None:
+        spec = "@op\ndef f(x: Tensor, y: Tensor):\n    return (x - y)**2/(2 + (x - y)**2)\n"
+        found = Reference(formula(spec, tmp_path), {}, BITS_OF_FLOAT64)({"x": 1.7e308, "y": 1.7e308}, [Quantity(0, ())])
+        assert found[Quantity(0, ())].value == 0
+
+    def test_the_logarithm_of_what_has_cancelled_is_left_out(self, tmp_path: Path) -> None:
+        spec = "@op\ndef f(x: Tensor, y: Tensor):\n    return log(exp(x) - exp(y))\n"
+        assert not Reference(formula(spec, tmp_path), {})({"x": 3.4e38, "y": 3.4e38}, [Quantity(0, ())])
+
+    def test_what_jumps_at_minus_zero_is_left_out(self, tmp_path: Path) -> None:
+        reference = Reference(formula("@op\ndef f(y: Tensor, x: Tensor):\n    return atan2(y, x)\n", tmp_path), {})
+        assert not reference({"y": -0.0, "x": -0.0}, [Quantity(0, ())])
+        assert reference({"y": -0.0, "x": 1.0}, [Quantity(0, ())])[Quantity(0, ())].value == 0
+
     def test_derivatives_of_what_is_far_beyond_all_types_are_left_out(self, tmp_path: Path) -> None:
         found = self.value("@op\ndef f(x: Tensor):\n    return sinh(x)/x\n", tmp_path, 3.4e38)
         assert list(found) == [Quantity(0, ())]
