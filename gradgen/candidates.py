@@ -65,9 +65,8 @@ class Candidates:
             powers: whether roots and powers are variables of the rational forms.
         """
         yield from self.rational(node, powers)
-        for shifted, difference in variables.in_differences(node, self._tensors):
-            form = substitute([shifted], {shifted.graph.input(variables.DIFFERENCE): difference})[0]
-            yield form, f"in terms of {Printer({}).expression(difference)}"
+        for shifted, change in variables.in_differences(node, self._tensors):
+            yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 
     def more(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Those that are looked at where none of the usual ones is good."""

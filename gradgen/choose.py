@@ -35,7 +35,7 @@ from gradgen.quality import (
     rank,
     rank_of_side,
 )
-from gradgen.rewrite import factored
+from gradgen.rewrite import factored, factors
 from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
@@ -299,9 +299,11 @@ class Choice:
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better; else those of its parts."""
-        if self._patch_within(node, column):
+        if self._patch_within(node, column, is_as_good=True):
             return
         if any(self._patch_near(node, column, expansion) for expansion in self._expansions.of(node)):
+            return
+        if self._patch_within(node, column, is_as_good=False):
             return
         whole = factored(node)
         at = [name for name in self._tensors if self._expansions.has_pole(self._forms[node], [name])]
@@ -313,8 +315,11 @@ class Choice:
             if patch is not None:
                 whole = node.graph.where(patch.is_near, patch.near, whole)
 
-    def _patch_within(self, node: Node, column: int) -> bool:
-        """Take the form as a function of an argument if only that is a number where the argument is zero."""
+    def _patch_within(self, node: Node, column: int, is_as_good: bool) -> bool:
+        """Take the form as a function of an argument if only that is a number where the argument is zero.
+
+        Elsewhere it is to be as good, if that is asked for.
+        """
         inner = self._inner if self._is_poor(node) else None
         if inner is None or not self._has_pole_within(inner.argument, node):
             return False
@@ -324,6 +329,8 @@ class Choice:
         for form, how in inner.forms(node):
             if not self._has_pole_within(inner.argument, form) and self._single.is_same(form, column):
                 (quality,) = self._measured([form], [column], near=True)
+                if is_as_good and rank(quality) > rank(self._quality[node]):
+                    continue
                 self._forms[node], self._quality[node] = form, quality
                 self._filled.add(node)
                 self._note(node, self.notes[node], how, "the other is no number there")
@@ -333,7 +340,7 @@ class Choice:
     def _patch_near(self, node: Node, column: int, expansion: Expansion) -> _Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
         quality, variable, place = self._quality[node], expansion.variable, expansion.place
-        if self._expansions.has_pole(place, inputs_of([place])):
+        if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
         if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
@@ -348,7 +355,7 @@ class Choice:
         if best is None:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
-        is_other = expansion.whole is not None or variable.value == variables.DIFFERENCE
+        is_other = expansion.whole is not None or expansion.change is not None
         is_gone = has_pole and (is_other or not self._expansions.has_pole(best.form, inputs_of([place])))
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
@@ -384,7 +391,7 @@ class Choice:
             (measured,) = self._measured([new], [column], near=True)
             patience -= 1
             if best is None or rank(measured) < rank(best.quality):
-                best, patience = _Patch(new, measured, by, _is_near(place, reach), near), _PATIENCE
+                best, patience = _Patch(new, measured, by, next(_is_near(place, reach)), near), _PATIENCE
             by, tries = "polynomials through its values", []
             if best.quality.error > TARGET and _FARTHER <= reach < _FARTHEST:
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
@@ -406,10 +413,12 @@ class Choice:
 
         Nothing where the two are not the same function.
         """
-        new = form.graph.where(_is_near(variable, reach), near, form)
-        if self._single.is_same(new, column):
-            (measured,) = self._measured([new], [column], near=False)
-            yield rank(measured), cost(new), new
+        for is_near in _is_near(variable, reach):
+            new = form.graph.where(is_near, near, form)
+            if self._single.is_same(new, column):
+                (measured,) = self._measured([new], [column], near=False)
+                yield rank(measured), cost(new), new
+                return
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
@@ -474,17 +483,15 @@ class Choice:
     def _has_pole_at(self, node: Node, expansion: Expansion) -> bool:
         """Whether the form of a result is no number where the variable of an expansion is zero."""
         variable, place, form = expansion.variable, expansion.place, self._forms[node]
+        if expansion.change is not None:
+            return self._has_pole_within(expansion.change, form)
         if place.op == "mul":  # of a product that is where an input is
             return self._expansions.has_pole(form, set(inputs_of([place])).intersection(self._tensors))
-        if variable.value == variables.DIFFERENCE:
-            form = variables.in_difference(form, place)
-        elif variable is not place:
-            form = expansion.root
-        return self._expansions.has_pole(form, inputs_of([variable]))
+        return self._expansions.has_pole(form if variable is place else expansion.root, inputs_of([variable]))
 
-    def _has_pole_within(self, argument: variables.Argument, form: Node) -> bool:
-        """Whether a form of a result is no number where an argument is zero."""
-        return self._expansions.has_pole(argument.moved([form])[0], [str(argument.variable.value)])
+    def _has_pole_within(self, change: variables.Change, form: Node) -> bool:
+        """Whether a form of a result is no number where the variable of a change is zero."""
+        return self._expansions.has_pole(change.moved([form])[0], [str(change.variable.value)])
 
     def _reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
@@ -606,8 +613,8 @@ class _Inner:
             inner = self._within[node]
             how = f"as a function of the argument {Printer({}).expression(self.argument.place)}"
             for form, notes in self._choice.uncompensated(inner):
-                yield self.argument.back(form, self._slopes[node]), ", ".join([how, *notes])
-            yield self.argument.back(inner, self._slopes[node]), how
+                yield self._slopes[node] * self.argument.back(form), ", ".join([how, *notes])
+            yield self._slopes[node] * self.argument.back(inner), how
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:
@@ -629,10 +636,13 @@ def _each_once(candidates: Iterable[tuple[Node, str]], known: Node) -> Iterator[
             yield form, how
 
 
-def _is_near(variable: Node, reach: float) -> Node:
-    """The condition that |variable| < reach."""
+def _is_near(variable: Node, reach: float) -> Iterator[Node]:
+    """Conditions that |variable| < reach; of d/q also one that holds for positive q alone, of which there is a log."""
     graph = variable.graph
-    return graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
+    yield graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
+    for base in [base for base, power in factors(variable)[1] if power == -1]:
+        over = graph.apply("abs", variable * base)
+        yield graph.apply("le", over, sympy.Float(reach) * base)  # which may be 0
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:

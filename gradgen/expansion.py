@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import mpmath
 from mpmath import mpf
 
-from gradgen import interpolate, series, variables
+from gradgen import interpolate, mpfr, series, variables
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.model import FORMATS, Program
-from gradgen.rewrite import factored
+from gradgen.rewrite import factored, rewrite
+from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
+_POLE_DIGITS = 80
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
 
@@ -29,6 +32,7 @@ class Expansion:
         variable: what the second one is a function of.
         place: what that stands for; itself where it is a node of the form.
         whole: the form that the root is a part of, if it is one.
+        change: what the variable, or what it is a multiple of, is in place of, if it is none of the inputs.
     """
 
     root: Node
@@ -37,6 +41,7 @@ class Expansion:
     variable: Node
     place: Node
     whole: Node | None = None
+    change: Change | None = None
 
     def without_pole(self, order: int) -> Expansion:
         """The same with a pole of the second factor in the first one."""
@@ -60,7 +65,8 @@ class Expansion:
         return map(self._in_place, interpolate.forms(self.varying, self.variable, leading, reach, _SERIES_DIGITS))
 
     def _in_place(self, near: Node) -> Node:
-        (form,) = substitute([self.fixed * near], {self.variable: self.place})
+        fixed = self.fixed if self.change is None else self.change.back(self.fixed)
+        (form,) = substitute([fixed * near], {self.variable: self.place})
         return form if self.whole is None else substitute([self.whole], {self.root: form})[0]
 
 
@@ -81,16 +87,32 @@ class Expansions:
         for form in dict.fromkeys((node, factored(node))):
             for fixed, varying, variable in _functions_of_one(form, self._tensors):
                 yield Expansion(form, fixed, varying, variable, variable)
-        others = (
-            (variables.PRODUCT, variables.in_products),
-            (variables.ROOT, variables.in_roots),
-            (variables.DIFFERENCE, variables.in_differences),
-        )
+        others = ((variables.PRODUCT, variables.in_products), (variables.ROOT, variables.in_roots))
         for name, stands_for in others:
             for form, place in stands_for(node, self._tensors):
                 for fixed, varying, variable in _functions_of_one(form, [name]):
                     if variable.value == name:
                         yield Expansion(form, fixed, varying, variable, place)
+        known = set()
+        for form, change in variables.in_differences(node, self._tensors):
+            known.add(change.place)
+            yield from self._in_difference(form, change)
+        for change in variables.sums(node, self._tensors):
+            (moved,) = change.moved([node])
+            if change.place not in known and self.has_pole(moved, [variables.DIFFERENCE]):
+                yield from self._in_difference(factored(rewrite([moved])[0]), change)
+
+    def _in_difference(self, form: Node, change: Change) -> Iterator[Expansion]:
+        """A form as something fixed times a function of a difference, or of a product of it."""
+        name = variables.DIFFERENCE
+        for fixed, varying, variable in _functions_of_one(form, [name]):
+            if variable.value == name:
+                yield Expansion(form, fixed, varying, variable, change.place, change=change)
+        relative = variables.relative_to_rest(form, change)
+        for multiple, product in (*variables.in_products(form, [name]), *([relative] if relative else [])):
+            for fixed, varying, variable in _functions_of_one(multiple, [variables.PRODUCT]):
+                if variable.value == variables.PRODUCT and name not in inputs_of([fixed]):
+                    yield Expansion(multiple, fixed, varying, variable, change.back(product), change=change)
 
     def parts(self, whole: Node, at: Sequence[str]) -> Iterator[Node]:
         """The largest parts of a form with a removable singularity where one of some inputs is 0."""
@@ -112,9 +134,13 @@ class Expansions:
     def has_pole(self, node: Node, names: Iterable[str]) -> bool:
         """Whether a node is no number where some inputs are zero."""
         zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(names, 0.0)
-        order = topological([node])
-        value = Program(order, FORMATS["float64"]).at({**zero, **self._hyper})[-1]
-        return not math.isfinite(value)
+        order, point = topological([node]), {**zero, **self._hyper}
+        if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):
+            return True
+        with mpmath.workprec(_POLE_DIGITS):  # the model has log(q) - log(q) as what two errors leave
+            lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
+            (value,) = mpfr.Program(order, [node])(lifted)
+            return not mpmath.isfinite(value)
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

@@ -155,24 +155,6 @@ def variables(root: Node, tensors: Sequence[str]) -> Iterator[Node]:
             yield node
 
 
-def differences(root: Node, tensors: Sequence[str]) -> list[Node]:
-    """What the root is divided by that is an input and something more, x - 1, x - y; or is a function of, x - y."""
-    found = []
-    for node in topological([root]):
-        exponent = node.args[1].number if node.op == "pow" else None
-        is_divisor = exponent is not None and exponent.is_negative
-        total = node.args[0] if node.args else node
-        if total.op == "add" and (is_divisor or (len(node.args) == 1 and len(_inputs_of(total, tensors)) == 2)):
-            first = total.args[0]
-            if first.op == "input" and first.value in tensors and first not in topological([total.args[1]]):
-                found.append(total)
-    return list(dict.fromkeys(found))
-
-
-def _inputs_of(node: Node, tensors: Sequence[str]) -> list[str]:
-    return [name for name in inputs_of([node]) if name in tensors]
-
-
 def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
     """The order of a node's pole in another one at zero, and the power series of what it is the pole of.
 

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from gradgen import series
 from gradgen.differentiate import gradient
 from gradgen.graph import HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
-from gradgen.rewrite import factored, factors, rewrite
+from gradgen.rewrite import factored, factors, rewrite, terms
 
 # Inputs that stand for something else; no user can give these names
 DIFFERENCE, PRODUCT, ROOT, ARGUMENT = "a difference", "a product", "a root", "the argument"
 
 
 @dataclass(frozen=True)
-class Argument:
-    """What some inputs are found in alone, linear in one of them: x - y of w*exp(-(x - y)**2).
-
-    SymPy writes out 2*(x - y), so that it need not stand in the results as such.
+class Change:
+    """A variable in place of something that is linear in an input.
 
     Attributes:
         place: it.
         variable: the input that stands for it.
         pivot: one of the inputs in it.
         solution: what that is, in terms of the variable and the others.
-        inside: the names of the tensors in it.
     """
 
     place: Node
     variable: Node
     pivot: Node
     solution: Node
+
+    def moved(self, nodes: Sequence[Node]) -> list[Node]:
+        """Some nodes in terms of the variable."""
+        return substitute(nodes, {self.place: self.variable, self.pivot: self.solution})
+
+    def back(self, node: Node) -> Node:
+        """A node in terms of the variable as one of the inputs."""
+        return substitute([node], {self.variable: self.place})[0]
+
+
+@dataclass(frozen=True)
+class Argument(Change):
+    """What some inputs are found in alone, linear in one of them: x - y of w*exp(-(x - y)**2).
+
+    SymPy writes out 2*(x - y), so that it need not stand in the results as such.
+
+    Attributes:
+        inside: the names of the tensors in it.
+    """
+
     inside: frozenset[str]
 
     def slope(self, wrt: Sequence[Node]) -> Node | None:
@@ -43,19 +60,11 @@ class Argument:
             return None
         return reduce(self.place.graph.mul, slopes, self.place.graph.const(1))
 
-    def moved(self, nodes: Sequence[Node]) -> list[Node]:
-        """Some nodes with the variable in place of the argument."""
-        return substitute(nodes, {self.place: self.variable, self.pivot: self.solution})
-
     def within(self, node: Node, slope: Node) -> Node | None:
         """A result, divided by a slope, as a function of the variable and the other inputs; None if it is none."""
         moved, divisor = self.moved([node, slope])
         form = factored(rewrite([moved / divisor])[0])
         return form if self.inside.isdisjoint(inputs_of([form])) else None
-
-    def back(self, form: Node, slope: Node) -> Node:
-        """A function of the variable as one of the inputs, times a slope."""
-        return slope * substitute([form], {self.variable: self.place})[0]
 
 
 def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
@@ -100,18 +109,70 @@ def _solved(place: Node, x: Node, value: Node) -> Node | None:
     return value
 
 
-def in_differences(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
+def in_differences(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Change]]:
     """The node as a function of each difference in it: of x - 1 in place of x in log(x)/(x - 1)."""
-    for difference in series.differences(node, tensors):
-        (form,) = rewrite([in_difference(node, difference)])
-        yield factored(form), difference
+    for total in _differences(node, tensors):
+        change = _by(total, total.args[0])
+        assert change is not None
+        yield factored(rewrite(change.moved([node]))[0]), change
 
 
-def in_difference(node: Node, difference: Node) -> Node:
-    """The node as a function of an input plus or minus something, in place of the input."""
-    x, rest = difference.args
-    moved = node.graph.input(DIFFERENCE)
-    return substitute([node], {difference: moved, x: moved - rest})[0]
+def _differences(root: Node, tensors: Sequence[str]) -> list[Node]:
+    """What the root is divided by that is an input and something more, x - 1, x - y; or is a function of, x - y."""
+    found = []
+    for node in topological([root]):
+        exponent = node.args[1].number if node.op == "pow" else None
+        is_divisor = exponent is not None and exponent.is_negative
+        total = node.args[0] if node.args else node
+        if total.op == "add" and (is_divisor or (len(node.args) == 1 and len(_tensors_of(total, tensors)) == 2)):
+            first = total.args[0]
+            if first.op == "input" and first.value in tensors and first not in topological([total.args[1]]):
+                found.append(total)
+    return list(dict.fromkeys(found))
+
+
+def sums(root: Node, tensors: Sequence[str]) -> Iterator[Change]:
+    """Sums in the root that are linear in an input, 1 - x, k*x - y, with a variable in their place."""
+    for total in topological([root]):
+        pivots = [root.graph.input(name) for name in _tensors_of(total, tensors)] if total.op == "add" else []
+        change = next(filter(None, (_by(total, pivot) for pivot in pivots)), None)
+        if change is not None:
+            yield change
+
+
+def _tensors_of(node: Node, tensors: Sequence[str]) -> list[str]:
+    return [name for name in inputs_of([node]) if name in tensors]
+
+
+def _by(total: Node, pivot: Node) -> Change | None:
+    variable = total.graph.input(DIFFERENCE)
+    solution = _solved(total, pivot, variable)
+    return None if solution is None else Change(total, variable, pivot, solution)
+
+
+def relative_to_rest(node: Node, change: Change) -> tuple[Node, Node] | None:
+    """A node in terms of a difference d = p - q as a function of d/q; and that. None where q is a number."""
+    (rest,) = substitute([change.solution], {change.variable: change.variable.graph.const(0)})
+    if rest.number is not None:
+        return None
+    moved = node.graph.input(PRODUCT)
+    (form,) = substitute([_with_logarithms_of_quotients(node)], {change.variable: moved * rest})
+    return factored(rewrite([factored(form)])[0]), change.variable / rest
+
+
+def _with_logarithms_of_quotients(node: Node) -> Node:
+    """The node with log(u/v) for log(u) - log(v)."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        found = terms(changed) if changed.op == "add" else []
+        for (a, one), (b, other) in itertools.combinations(found, 2):
+            if one and other and one.op == other.op == "log" and a == -b:
+                rest = changed - a * one - b * other
+                changed = rest + a * node.graph.apply("log", one.args[0] / other.args[0])
+                break
+        new[below] = changed
+    return new[node]
 
 
 def in_products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:

@@ -31,7 +31,7 @@ _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
 _MOST_DIRECTIONS = 16
-_NOTHING = mpf(2) ** -150  # what vanishes where these are this near
+_NOTHING = mpf(2) ** -150  # what vanishes where these are this near, of numbers of about 1
 _FAR_BEYOND = 2**20  # the power of two
 _NO_DIGITS = 16  # binary ones
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
@@ -122,17 +122,29 @@ class Reference:
         value = self._at(point, quantity, *more)
         if value is not None and mpmath.isfinite(value) and (value != 0 or self._rough):
             return value
-        found: list[mpf] = []
-        for step, signs in itertools.product((_NEAR, _NEAR**2), self._directions()):
+        near, nearer = [self._beside(point, quantity, step, *more) for step in (_NEAR, _NEAR**2)]
+        if near is None or nearer is None:
+            return value
+        limit = nearer[-1]
+        if all(abs(one - limit) <= _CLOSE * abs(limit) for one in (*near, *nearer)):
+            return limit
+        size = min(max(abs(mpf(point[name])) for name in self._inputs), 1) or 1
+        is_vanishing = max(map(abs, nearer)) <= _CLOSE * max(map(abs, near)) <= _CLOSE * _NOTHING * size
+        return mpf(0) if is_vanishing else value
+
+    def _beside(self, point: Point, quantity: Quantity, step: mpf, *more: str) -> list[mpf] | None:
+        """A quantity, or its derivative, at a distance in all directions; None where it cannot be had."""
+        found = []
+        for signs in self._directions():
             beside = {
                 name: mpmath.fadd(point[name], sign * step * (min(abs(point[name]), 1) or 1), exact=True)
                 for name, sign in zip(self._inputs, signs, strict=True)
             }
             one = self._at(beside, quantity, *more)
-            if one is None or not abs(one - found[0] if found else 0) <= _CLOSE * max(abs(one), _NOTHING):
-                return value
+            if one is None:
+                return None
             found.append(one)
-        return found[-1] if abs(found[-1]) > _NOTHING else mpf(0)
+        return found
 
     def _directions(self) -> Iterator[tuple[float, ...]]:
         """Up and down for each input, none as far as another."""
