@@ -35,7 +35,7 @@ from gradgen.quality import (
     rank,
     rank_of_side,
 )
-from gradgen.rewrite import factored, factors
+from gradgen.rewrite import factored, factors, rewrite
 from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
@@ -641,8 +641,8 @@ def _is_near(variable: Node, reach: float) -> Iterator[Node]:
     graph = variable.graph
     yield graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
     for base in [base for base, power in factors(variable)[1] if power == -1]:
-        over = graph.apply("abs", variable * base)
-        yield graph.apply("le", over, sympy.Float(reach) * base)  # which may be 0
+        (over,) = rewrite([variable * base])
+        yield graph.apply("le", graph.apply("abs", over), sympy.Float(reach) * base)  # which may be 0
 
 
 def _finished(forms: Sequence[Node]) -> list[Node]:
