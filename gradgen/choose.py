@@ -12,7 +12,7 @@ import sympy
 from mpmath import mpf
 from sympy import Expr
 
-from gradgen import hyperbolic, infinite, points, rational, series, variables
+from gradgen import hyperbolic, infinite, points, rational, variables
 from gradgen.candidates import Candidates
 from gradgen.compensate import compensated, has_marks, marked, unmarked
 from gradgen.expansion import Expansion, Expansions
@@ -339,7 +339,7 @@ class Choice:
 
     def _patch_near(self, node: Node, column: int, expansion: Expansion) -> _Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
-        quality, variable, place = self._quality[node], expansion.variable, expansion.place
+        quality, place = self._quality[node], expansion.place
         if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
@@ -347,7 +347,7 @@ class Choice:
             return None
         if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
             return None  # what is wrong is not near 0
-        found = series.coefficients(expansion.varying, variable)
+        found = expansion.series()
         if found is None or (found[0] and max(quality.wide.normal, quality.double.normal) <= _SINGULAR):
             return None
         pole, leading = found
@@ -374,7 +374,9 @@ class Choice:
         place, near_zero = expansion.place, expansion.polynomials(leading)
         others = [*self._candidates.rational(node, powers=column < self._reported), *hyperbolic.forms(node)]
         forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
-        reaches = {form: self._reaches(form, place, column) or [LEAST_REACH] for form in forms}
+        reaches = {
+            form: list(expansion.reaches) or self._reaches(form, place, column) or [LEAST_REACH] for form in forms
+        }
         tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
         least = min(itertools.chain(*reaches.values()))
         while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves

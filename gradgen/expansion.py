@@ -6,19 +6,23 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 
 import mpmath
 from mpmath import mpf
 
 from gradgen import interpolate, mpfr, series, variables
+from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.model import FORMATS, Program
-from gradgen.rewrite import factored, rewrite
+from gradgen.rewrite import factored, rewrite, terms
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
 _POLE_DIGITS = 80
+_TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
+_TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
+_LARGEST = 150  # nodes of a derivative that becomes a coefficient
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
 
@@ -42,6 +46,15 @@ class Expansion:
     place: Node
     whole: Node | None = None
     change: Change | None = None
+
+    @property
+    def reaches(self) -> tuple[float, ...]:
+        """How far from zero to use it; empty if that hangs on the errors of what it is in place of."""
+        return ()
+
+    def series(self) -> tuple[int, list[mpf]] | None:
+        """The order of the pole of its second factor, and the power series of what that is the pole of."""
+        return series.coefficients(self.varying, self.variable)
 
     def without_pole(self, order: int) -> Expansion:
         """The same with a pole of the second factor in the first one."""
@@ -68,6 +81,26 @@ class Expansion:
         fixed = self.fixed if self.change is None else self.change.back(self.fixed)
         (form,) = substitute([fixed * near], {self.variable: self.place})
         return form if self.whole is None else substitute([self.whole], {self.root: form})[0]
+
+
+@dataclass(frozen=True)
+class Taylor(Expansion):
+    """A form of a node as its first terms in powers of a difference, with functions of other inputs as coefficients."""
+
+    @property
+    def reaches(self) -> tuple[float, ...]:
+        return _TAYLOR_REACHES
+
+    def series(self) -> tuple[int, list[mpf]]:
+        return 0, []
+
+    def polynomials(self, leading: Sequence[mpf]) -> Callable[[float], list[Node]]:
+        assert self.change is not None
+        near = self.change.back(self.varying)
+        return lambda reach: [near]
+
+    def farther(self, leading: Sequence[mpf], reach: float) -> Iterator[Node]:
+        return iter(())
 
 
 class Expansions:
@@ -97,10 +130,16 @@ class Expansions:
         for form, change in variables.in_differences(node, self._tensors):
             known.add(change.place)
             yield from self._in_difference(form, change)
+        poles = []
         for change in variables.sums(node, self._tensors):
             (moved,) = change.moved([node])
-            if change.place not in known and self.has_pole(moved, [variables.DIFFERENCE]):
-                yield from self._in_difference(factored(rewrite([moved])[0]), change)
+            if self.has_pole(moved, [variables.DIFFERENCE]):
+                form = factored(rewrite([moved])[0])
+                poles.append((moved, change))
+                if change.place not in known:
+                    yield from self._in_difference(form, change)
+        for moved, change in poles:
+            yield from self._by_derivatives(moved, change)
 
     def _in_difference(self, form: Node, change: Change) -> Iterator[Expansion]:
         """A form as something fixed times a function of a difference, or of a product of it."""
@@ -113,6 +152,26 @@ class Expansions:
             for fixed, varying, variable in _functions_of_one(multiple, [variables.PRODUCT]):
                 if variable.value == variables.PRODUCT and name not in inputs_of([fixed]):
                     yield Expansion(multiple, fixed, varying, variable, change.back(product), change=change)
+
+    def _by_derivatives(self, form: Node, change: Change) -> Iterator[Expansion]:
+        """A form in powers of a difference d, if it is 0/0 there: derivatives of form*d**p by d."""
+        d, zero = change.variable, change.variable.graph.const(0)
+        for order in range(1, _HIGHEST_POLE + 1):
+            products = [one * d**order if item is None else one * item * d**order for one, item in terms(form)]
+            (term,) = rewrite([reduce(form.graph.add, products)])
+            if self.has_pole(term, [variables.DIFFERENCE]):
+                continue
+            found = []
+            for k in range(order + _TAYLOR_TERMS):
+                found += [substitute([term], {d: zero})[0] / math.factorial(k)]
+                (term,) = rewrite(gradient(term, [d]))
+                if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
+                    break
+            coefficients = rewrite(found[order:])
+            if coefficients:
+                near = reduce(lambda total, one: one + d * total, reversed(coefficients))
+                yield Taylor(form, d.graph.const(1), near, d, change.place, change=change)
+            return
 
     def parts(self, whole: Node, at: Sequence[str]) -> Iterator[Node]:
         """The largest parts of a form with a removable singularity where one of some inputs is 0."""

@@ -209,8 +209,8 @@ class _Shaken(exact.Exact):
     No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
     0 that is not there; so they do on log(1 + exp(-500)). Hence what a function gives, and a sum that has been rounded,
     is shaken in its last digits: what hangs on these does not agree. Nor is anything divided by what is left of a sum
-    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish. Nor is its logarithm taken,
-    which changes little where it is large.
+    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish. Nor is that divided by 0, nor
+    its logarithm taken, which changes little where it is large.
     """
 
     def __init__(self, formula: Formula, bits: int) -> None:
@@ -233,7 +233,7 @@ class _Shaken(exact.Exact):
             value = evaluated(node, args, point)
             if node.op == "add" and _has_cancelled(value, args):
                 lost.add(node)
-            if node.args and node.args[0] in lost and (node.op in _LOGARITHMS or (node.op == "pow" and args[1] < 0)):  # type: ignore[operator]
+            if not lost.isdisjoint(node.args) and _hangs_on_digits(node, args):
                 raise exact.UnsettledError
             values[node] = self._shake(value) if _is_rounded(node, args) and any(args) else value  # exp(0) is 1
         return values
@@ -248,6 +248,13 @@ def _has_cancelled(value: object, args: Sequence[object]) -> bool:
     """Whether nothing of a sum's terms is left but the digits in which they were shaken."""
     largest = max(abs(x) for x in args if isinstance(x, mpf))
     return isinstance(value, mpf) and 0 < abs(value) < largest * mpf(2) ** (_NO_DIGITS - mpmath.mp.prec)
+
+
+def _hangs_on_digits(node: Node, args: Sequence[object]) -> bool:
+    """Whether a node is something definite also where an argument has lost its digits: a reciprocal, a logarithm."""
+    if node.op == "mul":
+        return any(isinstance(x, mpf) and mpmath.isinf(x) for x in args)
+    return node.op in _LOGARITHMS or (node.op == "pow" and args[1] < 0)  # type: ignore[operator]
 
 
 def _is_rounded(node: Node, args: Sequence[object]) -> bool:
