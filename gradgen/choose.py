@@ -145,6 +145,7 @@ class Choice:
         self._expansions = Expansions(tensors, hyper)
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
         self._filled: set[Node] = set()  # those with a removable singularity that their form does without
+        self._with_limits: dict[Node, Node] = {}
         self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
@@ -155,6 +156,7 @@ class Choice:
         for column, node in enumerate(every):
             if node.args and len(topological([node])) <= _LARGEST:
                 self._improve(node, column)
+                self._split(node, column)
                 plain = self._forms[node]  # without series, compensation and limits at infinity
                 self._candidates.take(node, plain, is_smooth=plain in self._switched)
                 self._patch(node, column)
@@ -216,6 +218,27 @@ class Choice:
                 self._switched.add(form)
         if len(self._tensors) == 1 and self._quality[node].error > _SINGULAR:
             self._switch(node, column, looked_at)
+
+    def _split(self, node: Node, column: int) -> None:
+        """Take parts of sums that are functions of fewer inputs in the form that is best for them by themselves.
+
+        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows.
+        """
+        if len(self._tensors) == 1:
+            return
+        new: dict[Node, Node] = {}
+        for part, names in variables.parts_of_sums(self._forms[node], self._tensors):
+            within = Choice([part], [], names, self._hyper)
+            form, _ = next(within.uncompensated(part))
+            if form is not part and rank(within.quality(part)) < rank(within.sound(part)):
+                new[part] = form
+        if new:
+            form = variables.with_parts(self._forms[node], new)
+            (quality,) = self._measured([form], [column], near=True)
+            if rank(quality) <= rank(self._quality[node]) and self._single.is_same(form, column):
+                self._forms[node], self._quality[node] = form, quality
+                texts = ", ".join(Printer({}).expression(part) for part in new)
+                self._note(node, self.notes[node], f"with {texts} as a function by itself", "the other terms may be 0")
 
     def _alternatives(self, node: Node, column: int) -> Iterator[tuple[Node, str]]:
         """Other forms of a result, each with what it is; more and more of them as long as none is good."""
@@ -343,12 +366,12 @@ class Choice:
         if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
-        if max(quality.wide.normal, quality.double.normal) <= _SINGULAR and not has_pole:
+        if not self._is_singular(quality) and not has_pole:
             return None
         if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
             return None  # what is wrong is not near 0
         found = expansion.series()
-        if found is None or (found[0] and max(quality.wide.normal, quality.double.normal) <= _SINGULAR):
+        if found is None or (found[0] and not self._is_singular(quality)):
             return None
         pole, leading = found
         best = self._best_near(node, column, expansion.without_pole(pole), leading)
@@ -479,8 +502,16 @@ class Choice:
 
     def _settled(self, form: Node, column: int) -> Node:
         """A form of a result with its limits at infinite inputs where it is NaN."""
-        (printed,) = _finished([form])
-        return infinite.settled(form, printed, partial(self._double.exact, column), self._tensors, self._hyper)
+        if form not in self._with_limits:
+            (printed,) = _finished([form])
+            exact = partial(self._double.exact, column)
+            self._with_limits[form] = infinite.settled(form, printed, exact, self._tensors, self._hyper)
+        return self._with_limits[form]
+
+    @staticmethod
+    def _is_singular(quality: Quality) -> bool:
+        """Whether an error may be the sign of a singularity."""
+        return max(quality.wide.normal, quality.double.normal) > _SINGULAR
 
     def _has_pole_at(self, node: Node, expansion: Expansion) -> bool:
         """Whether the form of a result is no number where the variable of an expansion is zero."""
@@ -516,6 +547,10 @@ class Choice:
         yield form, notes
         if node in self._uncompensated:
             yield self._settled(form, list(self._forms).index(node)), [*notes, _SETTLED]
+
+    def sound(self, node: Node) -> Quality:
+        """The modelled errors of a result in the form that was given."""
+        return self._sound[node]
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""

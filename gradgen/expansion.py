@@ -191,7 +191,9 @@ class Expansions:
                 yield Expansion(part, fixed, varying, variable, variable, whole)
 
     def has_pole(self, node: Node, names: Iterable[str]) -> bool:
-        """Whether a node is no number where some inputs are zero."""
+        """Whether a node is no number where some inputs are zero; a condition is none by itself."""
+        if node.op in CONDITIONS:
+            return False
         zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(names, 0.0)
         order, point = topological([node]), {**zero, **self._hyper}
         if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):

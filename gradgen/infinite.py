@@ -36,6 +36,7 @@ _LEAST_POWER = 0.05  # of the distance, that an exponential is taken of
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
+_SIDES = (None, 1.0, -1.0)  # on which the inputs that stay finite are
 _FEWEST = 3  # numbers that a limit must be found among
 _VARIED = 6  # hyper-parameters that are drawn at random
 
@@ -73,7 +74,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 
     It may be a number, infinite, or either times hyper-parameters: 3*a/10. Where it hangs on their signs, or on flags,
-    it is there for those that are given.
+    it is there for those that are given; where it hangs on the sign of the other inputs, for positive or negative ones.
 
     Args:
         form: the form.
@@ -89,18 +90,25 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     if any(_is_of_numbers(node) for node in order):
         return form  # which numbers it is true for cannot be known from some
     held = [name for name in names if _may_be_held(hyper.get(name))]
-    limits: dict[tuple[Node, int], tuple[Node, tuple[Node, ...]]] = {}
+    limits: dict[tuple[Node, int], list[tuple[Node, tuple[Node, ...]]]] = {}
     for x, sign in itertools.product(read, (1, -1)):
-        for given in ((), held) if held else ((),):
-            points = _points(tensors, hyper, bool(given))
-            if not np.isnan(program([{**point, str(x.value): sign * math.inf} for point in points])[-1]).any():
-                break
+        others = [other for other in read if other is not x]
+        for side, given in itertools.product(_SIDES if others else (None,), ((), held) if held else ((),)):
+            points = _points(tensors, hyper, bool(given), [str(other.value) for other in others], side)
+            ends = [{**point, str(x.value): sign * math.inf} for point in points if not _has_zero(point, tensors)]
+            if not np.isnan(program(ends)[-1]).any():
+                if side is None:
+                    break
+                continue
             limit = _limit_of(form, exact, points, x, sign, hyper, everywhere=not given)
             if limit is not None:
-                limits[x, sign] = limit, tuple(_is_alike(graph, name, hyper[name]) for name in given)
-                break
-    for limit, conditions in dict.fromkeys(limits.values()):
-        places = [place for place, other in limits.items() if other == (limit, conditions)]
+                alike = [_is_alike(graph, name, hyper[name]) for name in given]
+                alike += [_is_alike(graph, str(other.value), side) for other in others if side]
+                limits.setdefault((x, sign), []).append((limit, tuple(alike)))
+                if side is None:
+                    break
+    for limit, conditions in dict.fromkeys(itertools.chain(*limits.values())):
+        places = [place for place, found in limits.items() if (limit, conditions) in found]
         form = graph.where(reduce(partial(graph.apply, "and"), conditions, _condition(places, read)), limit, form)
     return form
 
@@ -123,9 +131,20 @@ def _is_alike(graph: Graph, name: str, value: float | bool) -> Node:
     return graph.apply("gt" if value > 0 else "lt", graph.input(name), 0)
 
 
-def _points(tensors: Sequence[str], hyper: Mapping[str, float | bool], held: bool) -> list[dict[str, float | bool]]:
-    """Finite inputs, with hyper-parameters on which a limit may hang."""
+def _has_zero(point: Mapping[str, float | bool], tensors: Sequence[str]) -> bool:
+    """Whether one of the inputs is 0: infinity times that is NaN, and mostly nobody cares."""
+    return any(point[name] == 0 for name in tensors)
+
+
+def _points(
+    tensors: Sequence[str], hyper: Mapping[str, float | bool], held: bool, others: Sequence[str], side: float | None
+) -> list[dict[str, float | bool]]:
+    """Finite inputs, with hyper-parameters on which a limit may hang; the others of some sign, or of both and 0."""
     finite = [{name: first + k * step for k, name in enumerate(tensors)} for first, step in _OTHERS]
+    if side is None:
+        finite += [{**finite[k % 2], other: 0.0} for k, other in enumerate(others)]
+    else:
+        finite = [{name: side * abs(x) if name in others else x for name, x in point.items()} for point in finite]
     return [{**point, **row} for point, row in itertools.product(finite, _varied(hyper, held))]
 
 
@@ -140,17 +159,23 @@ def _limit_of(
 ) -> Node | None:
     """The limit of a form along an input that all points have in common; None if there is none.
 
-    Points where the function is no number do not count, unless it is to be one with all hyper-parameters.
+    Hyper-parameters with which the function is no number do not count, unless it is to be one with all, nor does a 0.
     """
     shares: dict[Node, mpf | None] = dict.fromkeys(_factors(form, hyper))  # what the limits are in units of each factor
-    count, rows = 0, set()
+    count, rows, unreal = 0, set(), set()
     for point in points:
-        for limit in _limits(exact, point, str(x.value), sign):
+        row = tuple(point[name] for name in hyper)
+        found = [*_limits(exact, point, str(x.value), sign)]
+        if not found and not _has_zero(point, [name for name in point if name not in hyper]):
+            unreal.add(row)
+        for limit in found:
             count += 1
-            rows.add(tuple(point[name] for name in hyper))
+            rows.add(row)
             shares = dict(_still_common(shares, point, limit))
             if not shares:
                 return None
+    if rows & unreal:  # of other inputs it is no number for some
+        return None
     if count < _FEWEST or (everywhere and rows != {tuple(point[name] for name in hyper) for point in points}):
         return None
     factor, share = next(iter(shares.items()))

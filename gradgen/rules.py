@@ -193,6 +193,12 @@ RULES: tuple[Rule, ...] = (
     Rule("cbrt(u)**3", "u", "exact, and no power of what is rounded"),
     Rule("cbrt(u)**-3", "1/u", "exact, and no power of what is rounded"),
     Rule("sqrt(1/u)", "1/sqrt(u)", "the reciprocal overflows before its root does"),
+    Rule(
+        "v/sqrt(u*v)",
+        "where(lt(u, 0), -sqrt(v/u), sqrt(v/u))",
+        "0/0 where v is 0, and the product overflows before the root does",
+        symbolic="u",
+    ),
     Rule("log(sqrt(u))", "log(u)/2", "the root rounds what is near 1"),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
@@ -269,6 +275,13 @@ RULES: tuple[Rule, ...] = (
     ),
     # Powers that nearly cancel, tried
     Rule("t*u**v + w*damp(v, u**(v - 1))", "u**(v - 1)*(t*u + v*w)", "two powers that nearly cancel", tried=True),
+    *(
+        Rule(pattern, replacement, "the product, or quotient, overflows before its root does", tried=True)
+        for pattern, replacement in (
+            ("sqrt(u*v)", "where(ge(u*sign(v), 0), sqrt(abs(u))*sqrt(abs(v)), sqrt(u*v))"),
+            ("sqrt(v/u)", "where(ge(u*sign(v), 0), sqrt(abs(v))/sqrt(abs(u)), sqrt(v/u))"),
+        )
+    ),
     # Quotients that are 0/0, tried
     Rule("expm1(u)/u", "exprel(u, 1)", "0/0 at u = 0, and in the derivatives the exponential overflows", tried=True),
     Rule("log1p(u)/u", "logrel(u, 1)", _REMOVABLE, tried=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -148,6 +148,46 @@ def _by(total: Node, pivot: Node) -> Change | None:
     variable = total.graph.input(DIFFERENCE)
     solution = _solved(total, pivot, variable)
     return None if solution is None else Change(total, variable, pivot, solution)
+
+
+def parts_of_sums(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, list[str]]]:
+    """Sums of those terms of a sum that are functions of the same inputs, but not of all; and of which.
+
+    Alone, the largest first: exp(y) - y of exp(y) - y + x**2.
+    """
+    order = topological([node])
+    inner = {arg for below in order if below.op == "add" for arg in below.args}
+    for total in [below for below in order if below.op == "add" and below not in inner]:
+        for names, part in _parts(total, tensors).items():
+            if part.op == "add" and 0 < len(names) < len(_tensors_of(total, tensors)):
+                yield part, list(names)
+
+
+def with_parts(node: Node, new: Mapping[Node, Node]) -> Node:
+    """The node with other forms of parts of its sums."""
+    tensors = inputs_of([node])
+    sums = {}
+    for total in [below for below in topological([node]) if below.op == "add"]:
+        parts = _parts(total, tensors).values()
+        if not new.keys().isdisjoint(parts):
+            sums[total] = reduce(node.graph.add, (new.get(part, part) for part in parts))
+    return substitute([node], sums)[0]
+
+
+def _parts(total: Node, tensors: Sequence[str]) -> dict[tuple[str, ...], Node]:
+    """The terms of a sum, added up by the inputs that they are functions of; numbers are a part of the first."""
+    graph, parts, rest = total.graph, dict[tuple[str, ...], Node](), total.graph.const(0)
+    for number, item in terms(total):
+        one = graph.const(number) if item is None else number * item
+        names = tuple(_tensors_of(one, tensors))
+        if names:
+            parts[names] = parts[names] + one if names in parts else one
+        else:
+            rest = rest + one
+    if parts and not rest.is_number(0):
+        first = min(parts, key=len)
+        parts[first] = parts[first] + rest
+    return parts
 
 
 def relative_to_rest(node: Node, change: Change) -> tuple[Node, Node] | None:

@@ -134,6 +134,7 @@ EXAMPLES = {
     "cbrt(u)**3": Example("cbrt(2 + x)**30", x=1e-30),
     "cbrt(u)**-3": Example("cbrt(2 + x)**-30", x=1e-30),
     "sqrt(1/u)": Example("sqrt(1/x)*erf(sqrt(x))", x=1e-310),
+    "v/sqrt(u*v)": Example("x/sqrt(x*y)", x=1e200, y=1e200),
     "log(sqrt(u))": Example("log(sqrt(1 + x))", x=1e-10),
     "log(1 + u)": Example("log(1 + x)", x=1e-10),
     "log1p(expm1(u))": Example("log1p(exp(x) - 1)", x=800.0),
@@ -199,6 +200,8 @@ EXAMPLES = {
     "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
     # Quotients that are 0/0, tried
     "t*u**v + w*damp(v, u**(v - 1))": Example("x*(1 + x**2)**(-k)", by="x", x=1e6, k=0.5),
+    "sqrt(u*v)": Example("sqrt(x*y)", x=1e200, y=1e200),
+    "sqrt(v/u)": Example("sqrt(x/y)", x=1e200, y=1e-200),
     "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),
     "log1p(u)/u": Example("log(1 + x)/x", x=0.0),
     "1/tanh(u)": Example("1/tanh(x) - 1/x", x=1e-5),

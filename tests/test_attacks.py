@@ -320,3 +320,25 @@ def test_removable_points_of_several_inputs(
         grads = torch.autograd.grad(value.sum(), inputs)
     found = [value.item(), *(grad.item() for grad in grads)]
     assert found == pytest.approx(expected, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("formula", "x", "y", "slopes"),
+    [
+        ("sqrt(x*y)", 3.0, 0.0, (0.0, math.inf)),
+        ("sqrt(x*y)", -3.0, -0.75, (-0.25, -1.0)),
+        ("sqrt(x*y)", 1e30, 4e30, (1.0, 0.25)),  # the product overflows in float32
+        ("1 - sqrt(x*y) - sqrt((1 - x)*(1 - y))", 0.36, 1.0, (-1 / 1.2, math.inf)),
+        ("1 - sqrt(x*y) - sqrt((1 - x)*(1 - y))", 0.64, 0.0, (1 / 1.2, -math.inf)),
+        ("sqrt(x**2*y)", 3.0, 4.0, (2.0, 0.75)),
+    ],
+)
+def test_the_root_of_a_product_has_a_slope_where_a_factor_is_0(
+    formula: str, x: float, y: float, slopes: tuple[float, float], tmp_path: Path
+) -> None:
+    module, _ = build(f"@op\ndef f(x, y):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            at = torch.tensor(x, requires_grad=True), torch.tensor(y, requires_grad=True)
+            found = torch.autograd.grad(module.f(*at), at)
+            assert [one.item() for one in found] == pytest.approx(slopes, rel=1e-6, abs=0)

@@ -12,6 +12,8 @@ from pathlib import Path
 import mpmath
 import pytest
 import sympy
+import torch
+from building import build
 from mpmath import mpf
 
 from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares, variables
@@ -325,6 +327,35 @@ def test_an_argument_is_no_variable_of_an_argument_within() -> None:
     assert variables.argument([form], [str(first.variable.value), "z"]) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("expm1(y) + x**2 - y", [("expm1(y) - y", ["y"])]),
+        ("k*(x + y - exp(x) + 2)", [("x - exp(x) + 2", ["x"])]),
+        ("x*y + x", []),
+        ("exp(x) - x", []),
+        ("tanh(x - exp(x) + y)", [("x - exp(x)", ["x"])]),
+    ],
+)
+def test_parts_of_sums_that_are_functions_of_fewer_inputs(text: str, expected: list[tuple[str, list[str]]]) -> None:
+    node = parsed(text)
+    names = {name: node.graph.input(name) for name in "xyk"}
+    names |= {name: functools.partial(node.graph.apply, name) for name in PRIMITIVES}
+    found = [*variables.parts_of_sums(node, ["x", "y"])]
+    assert [inputs for _, inputs in found] == [inputs for _, inputs in expected]
+    for (part, _), (typed, _) in zip(found, expected, strict=True):
+        agree(part, eval(typed, {}, names))
+        agree(node, variables.with_parts(node, {part: node.graph.apply("log", node.graph.apply("exp", part))}))
+
+
+def test_a_part_of_a_sum_keeps_its_digits_where_the_others_are_zero(tmp_path: Path) -> None:
+    module, _ = build("@op\ndef f(m, v):\n    return (exp(v) + m**2 - 1 - v)/2\n", tmp_path)
+    v = torch.tensor([1e-10, -1e-4, 0.3], dtype=torch.float64)
+    with mpmath.workdps(60):
+        exact = [float((mpmath.expm1(x) - x) / 2) for x in map(mpf, v.tolist())]
+    assert module.f(torch.zeros_like(v), v).tolist() == pytest.approx(exact, rel=1e-15, abs=0)
+
+
 def test_common_factors_leave_a_sum_that_cancels() -> None:
     node = parsed("(1 + x)**2*exp(-x) - x**2*exp(-x)")
     form = factored(node)
@@ -480,6 +511,11 @@ def computed(node: Node, point: dict[str, float]) -> float:
         ("x - floor(x)", ["x"], {"x": math.inf}, math.nan),
         ("x*sin_pi(x)**2", ["x"], {"x": math.inf}, math.nan),
         ("x/(1 + (x - y)**2)", ["x", "y"], {"x": math.inf, "y": math.inf}, math.nan),
+        ("x/sqrt(1 + x*y)", ["x", "y"], {"x": math.inf, "y": 2.0}, math.inf),
+        ("x/sqrt(1 + x*y)", ["x", "y"], {"x": math.inf, "y": -2.0}, math.nan),  # not real there
+        ("x/(1 + exp(x*y))", ["x", "y"], {"x": math.inf, "y": 0.0}, math.nan),  # infinite there, and 0 elsewhere
+        ("x*y**2/(1 + x*y**2)", ["x", "y"], {"x": math.inf, "y": -2.0}, 1.0),
+        ("x*y**2/(1 + x*y**2)", ["x", "y"], {"x": math.inf, "y": 0.0}, math.nan),  # 0 there
     ],
 )
 def test_limits_at_infinite_inputs(text: str, tensors: list[str], at: dict[str, float], expected: float) -> None:
