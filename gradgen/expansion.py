@@ -20,6 +20,7 @@ from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
 _POLE_DIGITS = 80
+_NOTHING = 2.0**-60  # what may be the rounding of 0
 _TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
@@ -168,7 +169,7 @@ class Expansions:
                 if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
                     break
             coefficients = rewrite(found[order:])
-            if coefficients:
+            if coefficients and all(map(self._vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))
                 yield Taylor(form, d.graph.const(1), near, d, change.place, change=change)
             return
@@ -190,6 +191,22 @@ class Expansions:
             if variable.op == "input" and self.has_pole(varying, [str(variable.value)]):
                 yield Expansion(part, fixed, varying, variable, variable, whole)
 
+    def _vanishes(self, node: Node) -> bool:
+        """Whether a node is 0 whatever the inputs are, as far as two points can tell."""
+        order = topological([node])
+        for first in (0.375, 1.25):
+            inputs = {name: first + 0.1875 * k for k, name in enumerate(self._tensors)}
+            if not abs(self._exactly(order, {**inputs, **self._hyper})) < _NOTHING:
+                return False
+        return True
+
+    @staticmethod
+    def _exactly(order: list[Node], point: Mapping[str, float | bool]) -> mpf:
+        """The last of some nodes at a point, to more digits than any type has."""
+        with mpmath.workprec(_POLE_DIGITS):
+            lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
+            return mpfr.Program(order, [order[-1]])(lifted)[0]
+
     def has_pole(self, node: Node, names: Iterable[str]) -> bool:
         """Whether a node is no number where some inputs are zero; a condition is none by itself."""
         if node.op in CONDITIONS:
@@ -198,10 +215,7 @@ class Expansions:
         order, point = topological([node]), {**zero, **self._hyper}
         if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):
             return True
-        with mpmath.workprec(_POLE_DIGITS):  # the model has log(q) - log(q) as what two errors leave
-            lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
-            (value,) = mpfr.Program(order, [node])(lifted)
-            return not mpmath.isfinite(value)
+        return not mpmath.isfinite(self._exactly(order, point))  # the model has two errors left of log(q) - log(q)
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:
