@@ -358,7 +358,8 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "exp(u) - exp(v)",
-                "where(eq(u, v), sign(u) - sign(v), where(gt(u, v), -exp(u)*expm1(v - u), exp(v)*expm1(u - v)))",
+                "where(gt(u - v, 0), -exp(u)*expm1(v - u), "
+                "where(lt(u - v, 0), exp(v)*expm1(u - v), sign(u) - sign(v)))",
             ),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             (
@@ -382,13 +383,27 @@ RULES: tuple[Rule, ...] = (
             ("log1p(1/u) + log(u)", "where(gt(u, 0), log1p(u), log1p(1/u) + log(u))"),
             (
                 "sigmoid(u) - sigmoid(v)",
-                "where(gt(u, v), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
-                "where(lt(u, v), expm1(u - v)*sigmoid(v)*sigmoid(-u), sigmoid(u) - sigmoid(v)))",
+                "where(gt(u - v, 0), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
+                "where(lt(u - v, 0), expm1(u - v)*sigmoid(v)*sigmoid(-u), sign(u) - sign(v)))",
+            ),
+            *(
+                (
+                    pattern,
+                    "where(lt(sign(u - v)*sign(u + v), 0), "
+                    "expm1(-abs(u - v))*expm1(-abs(u + v))*logistic_density(u)*sigmoid(abs(v))**2, "
+                    "where(gt(sign(u - v)*sign(u + v), 0), "
+                    "-expm1(-abs(u - v))*expm1(-abs(u + v))*logistic_density(v)*sigmoid(abs(u))**2, "
+                    "exp(-abs(u)) - exp(-abs(v))))",
+                )
+                for pattern in (
+                    "logistic_density(u) - logistic_density(v)",
+                    "sigmoid(u)*sigmoid(-u) - sigmoid(v)*sigmoid(-v)",
+                )
             ),
             (
                 "tanh(u) - tanh(v)",
-                "where(eq(u, v), sign(u) - sign(v), where(gt(u, v), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
-                "2*expm1(2*(u - v))*sigmoid(2*v)*sigmoid(-2*u)))",
+                "where(gt(u - v, 0), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
+                "where(lt(u - v, 0), 2*expm1(2*(u - v))*sigmoid(2*v)*sigmoid(-2*u), sign(u) - sign(v)))",
             ),
             (
                 "erf(u) - erf(v)",

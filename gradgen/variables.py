@@ -159,7 +159,8 @@ def parts_of_sums(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, li
     inner = {arg for below in order if below.op == "add" for arg in below.args}
     for total in [below for below in order if below.op == "add" and below not in inner]:
         for names, part in _parts(total, tensors).items():
-            if part.op == "add" and 0 < len(names) < len(_tensors_of(total, tensors)):
+            is_linear = all(item is None or item.op == "input" for _, item in terms(part))
+            if part.op == "add" and not is_linear and 0 < len(names) < len(_tensors_of(total, tensors)):
                 yield part, list(names)
 
 

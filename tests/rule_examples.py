@@ -268,6 +268,12 @@ EXAMPLES = {
     "(1 + 1/u)*log1p(1/u) + log(u)/u": Example("(1 + 1/x)*log(1 + 1/x) + log(x)/x", x=1e-10),
     "log1p(1/u) + log(u)": Example("log(1 + 1/x) + log(x)", x=1e-10),
     "sigmoid(u) - sigmoid(v)": Example("1/(1 + exp(-x)) - 1/(1 + exp(-y))", x=1e-20, y=-1e-21),
+    "logistic_density(u) - logistic_density(v)": Example(
+        "1/(1 + exp(-x - y)) - 1/(1 + exp(y - x))", by="x", x=1e-5, y=3e-5
+    ),
+    "sigmoid(u)*sigmoid(-u) - sigmoid(v)*sigmoid(-v)": Example(
+        "exp(-x)/(1 + exp(-x))**2 - exp(-y)/(1 + exp(-y))**2", x=1e-5, y=1.5e-5
+    ),
     "tanh(u) - tanh(v)": Example("tanh(x) - tanh(y)", x=25.0, y=23.0),
     "erf(u) - erf(v)": Example("erf(x) - erf(y)", x=6.0, y=5.9),
     "atan(u) - atan(v)": Example("atan(x) - atan(y)", x=1e100, y=2e100),
