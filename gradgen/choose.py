@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+import numpy as np
 import sympy
 from mpmath import mpf
 from sympy import Expr
@@ -244,10 +245,22 @@ class Choice:
         """Other forms of a result, each with what it is; more and more of them as long as none is good."""
         powers = column < self._reported
         yield from self._candidates.usual(node, powers)
-        if self._is_poor(node) and self._inner is not None:
-            yield from self._inner.forms(node)
+        if self._is_poor(node):
+            yield from self._within(node)
         if self._is_poor(node):
             yield from self._candidates.more(node, powers)
+
+    def _within(self, node: Node) -> Iterator[tuple[Node, str]]:
+        """Forms of a result as a function of an argument, if it is one; not NaN where a hyper-parameter is 0."""
+        for form, how in self._inner.forms(node) if self._inner is not None else ():
+            order = topological([node, form])
+            program = Program(order, FORMATS["float64"])
+            for zero in [name for name, value in self._hyper.items() if isinstance(value, float)]:
+                values = program([{**point, zero: 0.0} for point in self._extremes])
+                if (np.isnan(values[order.index(form)]) & ~np.isnan(values[order.index(node)])).any():
+                    break
+            else:
+                yield form, how
 
     @cached_property
     def _inner(self) -> _Inner | None:
@@ -349,7 +362,7 @@ class Choice:
         if not self._has_pole_within(inner.argument, self._forms[node]):
             self._filled.add(node)
             return False
-        for form, how in inner.forms(node):
+        for form, how in self._within(node):
             if not self._has_pole_within(inner.argument, form) and self._single.is_same(form, column):
                 (quality,) = self._measured([form], [column], near=True)
                 if is_as_good and rank(quality) > rank(self._quality[node]):
