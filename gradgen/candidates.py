@@ -36,7 +36,13 @@ class Candidates:
         self._rational_forms: dict[tuple[Node, bool], list[tuple[Node, str]]] = {}
 
     def take(self, node: Node, form: Node, is_smooth: bool) -> None:
-        """Note which form of a result was taken, and whether its branches equal each other."""
+        """Note which form of a result was taken, and whether its branches equal each other.
+
+        The maximum, by which sums are scaled, has a kink where the result has none: of such a form no derivative is of
+        use, and the one that was taken before it serves.
+        """
+        if any(below.op == "maximum" for below in topological([form])):
+            return
         self._taken[node] = form
         if is_smooth:
             self._smooth.add(node)
@@ -138,12 +144,10 @@ class Candidates:
     def _derived(self, node: Node) -> Iterator[tuple[Node, str]]:
         """The derivative of the form that is taken of what the node is a derivative of; none where there are kinks."""
         origin, wrt = self._origins.get(node, (node, node))
-        form = self._taken.get(origin, origin)
+        form = self._taken.get(origin, origin) if origin is not node else node
         undefined = _undefined(origin)
         kinks = (below for below in topological([origin, node]) if below.op in _KINKS)
         if form is origin or any(below.args[0] not in undefined for below in kinks):
-            return
-        if any(below.op == "maximum" for below in topological([form])):  # a kink where the function has none
             return
         (derived,) = rewrite(gradient(form, [wrt]))
         yield derived, "as the derivative of that form"

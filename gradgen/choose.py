@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import sympy
@@ -46,6 +46,7 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 
 _TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
+_FORMS_WITHIN = 3  # as a function of an argument, beside those
 _HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 24.0  # an error that may be the sign of a singularity
 _FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
@@ -191,6 +192,8 @@ class Choice:
         if column >= self._reported and best.error <= BAR:
             return
         most = _MOST_FORMS if column < self._reported or best.error > LOST else _FEWER_FORMS
+        if self._is_poor(node) and self._inner is not None:
+            most += _FORMS_WITHIN
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
         looked_at = [(best, node, "as it is")]
         is_long = len(topological([node])) > _LONG
@@ -251,13 +254,16 @@ class Choice:
             yield from self._candidates.more(node, powers)
 
     def _within(self, node: Node) -> Iterator[tuple[Node, str]]:
-        """Forms of a result as a function of an argument, if it is one; not NaN where a hyper-parameter is 0."""
+        """Forms of a result as a function of an argument, if it is one.
+
+        Where a hyper-parameter is 0 they are not NaN whatever the inputs, unless the result itself is.
+        """
         for form, how in self._inner.forms(node) if self._inner is not None else ():
             order = topological([node, form])
             program = Program(order, FORMATS["float64"])
             for zero in [name for name, value in self._hyper.items() if isinstance(value, float)]:
                 values = program([{**point, zero: 0.0} for point in self._extremes])
-                if (np.isnan(values[order.index(form)]) & ~np.isnan(values[order.index(node)])).any():
+                if np.isnan(values[order.index(form)]).all() > np.isnan(values[order.index(node)]).all():
                     break
             else:
                 yield form, how
@@ -274,7 +280,7 @@ class Choice:
     def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
         """Take one form near 0 and another one far from it, where that is better."""
         x = node.graph.input(self._tensors[0])
-        printed = [_finished([form])[0] for _, form, _ in looked_at]
+        printed = [_finished_alone(form) for _, form, _ in looked_at]
         size, near, far = self._double.switch(printed, column, BAR)
         if near != far:
             is_near = node.graph.apply("lt", node.graph.apply("abs", x), sympy.Float(size))
@@ -295,6 +301,7 @@ class Choice:
             if not is_better(quality, new_cost, best, best_cost):
                 return
         self._forms[node], self._quality[node] = form, quality
+        self._candidates.take(node, form, is_smooth=False)
         is_cheaper = is_better(quality, new_cost, best, best_cost)
         why = "as exact, and cheaper" if is_cheaper else "more exact in float64 for ordinary numbers"
         self._note(node, notes, how, why)
@@ -309,7 +316,7 @@ class Choice:
 
         Where one input is infinite NaN does not count: `_settle` gives the form its limit.
         """
-        sound, other = _finished([node, form])
+        sound, other = _finished_alone(node), _finished_alone(form)
         order = topological([sound, other])
         program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
         values = program(self._extremes)
@@ -330,7 +337,7 @@ class Choice:
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
-        (printed,) = _finished([form])
+        printed = _finished_alone(form)
         return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _patch(self, node: Node, column: int) -> None:
@@ -468,7 +475,7 @@ class Choice:
         enough = TARGET if column < self._reported else BAR
         for form, notes, how in self._to_compensate(node, column):
             sharpened = marked(form, "sharpened")
-            is_other = _finished([sharpened]) != _finished([form])
+            is_other = _finished_alone(sharpened) is not _finished_alone(form)
             if is_other and not self._is_hopeless(sharpened, column, self._quality[node]):
                 self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", meets_bar)
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
@@ -516,7 +523,7 @@ class Choice:
     def _settled(self, form: Node, column: int) -> Node:
         """A form of a result with its limits at infinite inputs where it is NaN."""
         if form not in self._with_limits:
-            (printed,) = _finished([form])
+            printed = _finished_alone(form)
             exact = partial(self._double.exact, column)
             self._with_limits[form] = infinite.settled(form, printed, exact, self._tensors, self._hyper)
         return self._with_limits[form]
@@ -544,7 +551,7 @@ class Choice:
 
         Nothing if what is wrong, by more than this error, is not near zero.
         """
-        (printed,) = _finished([form])
+        printed = _finished_alone(form)
         needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
         needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
@@ -645,7 +652,7 @@ class _Inner:
             if before is not None:
                 written[form] = before
             origin = self._within.get(candidates.origin(node))
-            if wrt and origin is not None and origin is not form:
+            if origin is not None and not any(form in lower for lower in results[: len(wrt)]):
                 origins[form] = (origin, argument.variable if wrt[0].value in argument.inside else wrt[0])
         first = [*dict.fromkeys([*results[0], *results[1]])]
         second = [node for node in results[2] if node not in first]
@@ -697,7 +704,14 @@ def _is_near(variable: Node, reach: float) -> Iterator[Node]:
 
 def _finished(forms: Sequence[Node]) -> list[Node]:
     """The forms as they are printed."""
-    return compensated(limits(forms))
+    return [_finished_alone(*forms)] if len(forms) == 1 else compensated(limits(forms))
+
+
+@lru_cache(maxsize=256)
+def _finished_alone(form: Node) -> Node:
+    """A form as it is printed where nothing else is; asked for again and again."""
+    (finished,) = compensated(limits([form]))
+    return finished
 
 
 def _distributed(node: Node) -> Node | None:

@@ -125,7 +125,8 @@ class Graph:
 
     def const(self, value: Expr | int) -> Node:
         """An exact number. A float stands for the decimal that was typed."""
-        value = sympy.sympify(value)
+        if not isinstance(value, Expr):
+            value = sympy.sympify(value)
         if isinstance(value, Float):
             value = Rational(repr(float(value)))
         return self._intern("const", (), value)

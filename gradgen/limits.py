@@ -67,6 +67,8 @@ class _Facts:
         self._known: dict[Node, _Fact] = {}
 
     def __call__(self, node: Node) -> _Fact:
+        if node in self._known:
+            return self._known[node]
         for below in topological([node], stop=self._known.keys()):
             if below not in self._known:
                 self._known[below] = _fact(below, [self._known[arg] for arg in below.args])

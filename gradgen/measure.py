@@ -80,7 +80,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Exact:
-    """The exact values of some nodes, and in how many bits they were computed."""
+    """The exact values of some nodes, and how many bits show their first `_AGREE` ones."""
 
     values: tuple[mpf, ...]
     bits: int
@@ -532,7 +532,7 @@ class Reference:
                 return None
             is_last = attempt == len(_MORE) - 1
             if previous and all(map(_agree, previous, values)) and (all(values) or is_last):
-                return _Exact(values, first + more)
+                return _Exact(values, first + _MORE[attempt - 1])
             if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous or (), values, strict=True)):
                 return _Exact(values, first + more)  # what is left of 0 by rounding
             previous = values

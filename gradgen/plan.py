@@ -276,24 +276,29 @@ class _Planner:
         return [[next(sound) for _ in row] for row in rows]
 
     def origins(self, derivatives: list[list[Node]]) -> dict[Node, tuple[Node, Node]]:
-        """For each derivative the value it is the derivative of, and the input by which."""
+        """For each derivative the value it is the derivative of, and the input by which; none for what is a value."""
         return {
             derivative: (value, self.inputs[name])
             for name, row in zip(self.differentiable, derivatives, strict=True)
             for value, derivative in zip(self.values, row, strict=True)
-            if name not in self.own
+            if name not in self.own and derivative not in self.values
         }
 
     def origins_of(
         self, derivatives: list[list[Node]], seconds: list[list[list[Node]]], saved: tuple[Saved, ...]
     ) -> dict[Node, tuple[Node, Node]]:
-        """For each second derivative the derivative it is the derivative of, and the input by which."""
+        """For each second derivative the derivative it is the derivative of, and the input by which.
+
+        None for what is a value, or a derivative.
+        """
+        known = {*self.values, *(derivative for row in derivatives for derivative in row)}
         wrt = [self.graph.input(s.name) for s in self.varying(saved)]
         return {
             second: (derivative, x)
             for row, by_output in zip(derivatives, seconds, strict=True)
             for derivative, by_saved in zip(row, by_output, strict=True)
             for x, second in zip(wrt, by_saved, strict=True)
+            if second not in known
         }
 
     def as_written(self, derivatives: list[list[Node]]) -> dict[Node, Node]:

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, rebuilt, substitute, topological
+from gradgen.graph import COMMUTATIVE, Graph, Node, coefficient, inputs_of, rebuilt, substitute, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rules import RULES, Rule
 
@@ -361,6 +361,9 @@ def _apply(pattern: _Pattern, view: _View) -> Node | None:
         if any(view.node.graph.is_hyper(binding[name]) for name in pattern.rule.varies):
             continue
         if any(binding[name].number is not None for name in pattern.rule.symbolic):
+            continue
+        inputs = [name for part in pattern.rule.separate for name in inputs_of([binding[part]])]
+        if len(inputs) > len(set(inputs)):
             continue
         if condition is None or condition(*numbers):
             return finish(_instantiate(pattern.replacement, binding, view.node.graph))

@@ -21,8 +21,8 @@ class Rule:
     """An identity: `pattern` becomes `replacement` because of `why`, where `condition` on the numbers a, b holds.
 
     One that is `tried` is better in some formulas and worse in others: `choose` measures whether. What `varies` names
-    must not be made of hyper-parameters alone, and what `symbolic` names be no number. The name of one that takes the
-    `whole` sum, or product, stands for all other terms, or factors.
+    must not be made of hyper-parameters alone, what `symbolic` names be no number, and what `separate` names have no
+    input in common. The name of one that takes the `whole` sum, or product, stands for all other terms, or factors.
     """
 
     pattern: str
@@ -32,6 +32,7 @@ class Rule:
     tried: bool = False
     varies: str = ""
     symbolic: str = ""
+    separate: str = ""
     whole: bool = False
 
 
@@ -198,6 +199,7 @@ RULES: tuple[Rule, ...] = (
         "where(lt(u, 0), -sqrt(v/u), sqrt(v/u))",
         "0/0 where v is 0, and the product overflows before the root does",
         symbolic="u",
+        separate="uv",
     ),
     Rule("log(sqrt(u))", "log(u)/2", "the root rounds what is near 1"),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),

@@ -65,7 +65,9 @@ def grid(names: Sequence[str], values: Sequence[float], most: int, seed: str) ->
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def with_one(names: Sequence[str], values: Sequence[float]) -> list[Point]:
-    """Each of the values in the place of each input, while the others are ordinary."""
+def with_one(names: Sequence[str], values: Sequence[float], shares: Sequence[float] = (1.0,)) -> list[Point]:
+    """Each of the values in the place of each input, while the others are ordinary, or such shares of that."""
     others = {name: 0.75 + 0.5 * k for k, name in enumerate(names)}
-    return [{**others, name: value} for name in names for value in values]
+    shares = shares if len(names) > 1 else (1.0,)
+    beside = [{name: share * value for name, value in others.items()} for share in shares]
+    return [{**rest, name: value} for rest in beside for name in names for value in values]
