@@ -652,7 +652,7 @@ class _Inner:
             if before is not None:
                 written[form] = before
             origin = self._within.get(candidates.origin(node))
-            if origin is not None and not any(form in lower for lower in results[: len(wrt)]):
+            if wrt and origin is not None and not any(form in lower for lower in results[: len(wrt)]):
                 origins[form] = (origin, argument.variable if wrt[0].value in argument.inside else wrt[0])
         first = [*dict.fromkeys([*results[0], *results[1]])]
         second = [node for node in results[2] if node not in first]
