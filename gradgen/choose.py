@@ -293,8 +293,10 @@ class Choice:
         self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: Comparison
     ) -> None:
         """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
-        if not self._keeps_limits(node, form, column):
+        kept = self._with_limits_kept(node, form, column)
+        if kept is None:
             return
+        form = kept
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
@@ -311,8 +313,20 @@ class Choice:
         before, after = notes[-1].after if notes else self._sound[node], self._quality[node]
         self.notes[node] = [*notes, Note(how, "more exact" if rank(after) < rank(before) else why, before, after)]
 
-    def _keeps_limits(self, node: Node, form: Node, column: int) -> bool:
-        """Whether a form overflows, vanishes or is NaN at no more of the extreme inputs than the node itself.
+    def _with_limits_kept(self, node: Node, form: Node, column: int) -> Node | None:
+        """A form, maybe with the node in its place where one of several inputs is infinite; None if neither will do.
+
+        y/(x*(x + y)) is NaN where 1/x - 1/(x + y) is 1/x.
+        """
+        tries = [form]
+        if self._lost(node, form, column) > 0 and len(self._tensors) > 1 and form.op not in MARKS:
+            places = [*([name] for name in self._tensors), self._tensors]
+            tries += [infinite.instead(names, node, form) for names in places]
+        lost = [self._lost(node, tried, column) for tried in tries]
+        return tries[lost.index(min(lost))] if min(lost) <= 0 else None
+
+    def _lost(self, node: Node, form: Node, column: int) -> int:
+        """At how many more of the extreme inputs than the node itself a form overflows, vanishes or is NaN.
 
         Where one input is infinite NaN does not count: `_settle` gives the form its limit.
         """
@@ -328,7 +342,7 @@ class Choice:
                 lost += _is_lost(new, float(exact)) - _is_lost(old, float(exact))
             elif is_finite or len(self._tensors) > 1 or not math.isnan(new):
                 lost += _is_lost(new, old) - _is_lost(old, new)
-        return lost <= 0
+        return lost
 
     def _is_poor(self, node: Node) -> bool:
         """Whether the best form of a result so far has an error, everywhere, that others may do without."""
@@ -399,10 +413,14 @@ class Choice:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
-        is_gone = has_pole and (is_other or not self._expansions.has_pole(best.form, inputs_of([place])))
+        is_removed = has_pole and not pole
+        is_gone = is_removed and (is_other or not self._expansions.has_pole(best.form, inputs_of([place])))
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
-        self._forms[node], self._quality[node] = best.form, best.quality
+        form = self._with_limits_kept(node, best.form, column) if len(self._tensors) > 1 else best.form
+        if form is None and not is_gone:
+            return None
+        self._forms[node], self._quality[node] = form or best.form, best.quality
         if is_gone:
             self._filled.add(node)
         how = f"near {Printer({}).expression(place)} = 0 by {best.by}"

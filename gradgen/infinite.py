@@ -70,6 +70,14 @@ def _power(logs: Sequence[mpf]) -> mpf | None:
     return other if abs(one - other) <= _STEADY * max(1, abs(other)) else None
 
 
+def instead(names: Sequence[str], there: Node, form: Node) -> Node:
+    """A form with another node in its place where one of the inputs is infinite."""
+    graph = form.graph
+    sizes = (graph.apply("abs", graph.input(name)) for name in names)
+    is_infinite = reduce(partial(graph.apply, "or"), (graph.apply("eq", size, sympy.oo) for size in sizes))
+    return graph.where(is_infinite, there, form)
+
+
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
     """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
 

@@ -92,6 +92,28 @@ def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
             assert [*out.tolist(), *grad.tolist(), *second.tolist()] == [math.inf] * 6
 
 
+def test_one_fraction_of_two_inputs_has_the_limits_of_what_was_typed(tmp_path: Path) -> None:
+    """y/(x*(x + y)) has the digits that the difference loses, and is NaN where y is infinite."""
+    module, _ = build("@op\ndef f(x, y):\n    return 1/x - 1/(x + y)\n", tmp_path)
+    small, large = 2.0**-40, math.inf
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.tensor([0.75, 0.75, -1.5], requires_grad=True)
+            y = torch.tensor([small, large, -large], requires_grad=True)
+            out = module.f(x, y)
+            by_x, by_y = torch.autograd.grad(out.sum(), (x, y))
+            assert out.tolist() == pytest.approx([small / 0.5625, 4 / 3, -2 / 3], rel=1e-6, abs=0)
+            assert by_x.tolist() == pytest.approx([-2 * small / 0.421875, -16 / 9, -4 / 9], rel=1e-6, abs=0)
+            assert by_y.tolist() == pytest.approx([16 / 9, 0, 0], rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("formula", ["exp(2*x - 3) - exp(3 - 2*x)", "sinh(x - y) + 0*y", "exp(x - y)*(x - y)"])
+def test_a_function_that_is_its_own_derivative(formula: str, tmp_path: Path) -> None:
+    """The search for forms follows derivatives to where they come from, and must arrive."""
+    module, _ = build(f"@op\ndef f(x, y):\n    return {formula}\n", tmp_path)
+    assert module.f(torch.tensor(2.0), torch.tensor(1.0)).isfinite()
+
+
 def test_a_limit_that_hangs_on_a_hyper_parameter_is_not_taken_for_another(tmp_path: Path) -> None:
     text = """
         @op

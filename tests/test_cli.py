@@ -433,7 +433,7 @@ class TestWithTheGenerator:
         done = self.run("build", "formulas/first.py")
         assert done.returncode == 0
         assert re.search(
-            r"\n  f: out may be no number in float64, as at x=\S+, y=\S+; `gradgen explain` tells", done.stdout
+            r"\n  f: grad_x may be no number in float64, as at x=\S+, y=\S+; `gradgen explain` tells", done.stdout
         )
         Path("formulas/first.py").write_text("from sympy import symbols\nx, y = symbols('x y')\nf = x*y\n")
         assert self.run("build", "formulas/first.py").stdout.count("\n") == 2

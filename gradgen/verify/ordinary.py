@@ -57,7 +57,7 @@ def run(subject: Subject, count: int | None, peer: _Function | None, progress: C
     """
     outcome = Outcome()
     reference = Reference(subject.formula, subject.hyper)
-    limits = limit_samples(subject, reference, points.with_one(subject.inputs, [math.inf, -math.inf], [1.0, -1.0, 0.0]))
+    limits = limit_samples(subject, reference, points.with_one(subject.inputs, [math.inf, -math.inf], [1.0, -1.0]))
     nans = nan_samples(subject, points.with_one(subject.inputs, [math.nan]))
     for dtype in DTYPES:
         samples = [*_samples(subject, reference, dtype, count), *limits, *nans]
