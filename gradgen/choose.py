@@ -619,7 +619,7 @@ class Choice:
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
         is_corrected = any(node in self._forms and self._is_corrected(node) for node in nodes)
         if at_defaults:
-            every = [(self.uncorrected(node).at_defaults, self._quality[node].wide.error) for node in known]
+            every = [(self.uncorrected(node).at_defaults, self._quality[node].wide.at_defaults) for node in known]
             is_corrected = False
         if any(min(pair) > LOST for pair in every):
             every = ordinary  # by where something can be saved

@@ -168,6 +168,8 @@ class Expansions:
                 (term,) = rewrite(gradient(term, [d]))
                 if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
                     break
+            if any(below.op == "pow" and below.args[0].is_number(0) for below in topological(found)):
+                return  # a power of d that hangs on other inputs
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))

@@ -278,6 +278,23 @@ RULES: tuple[Rule, ...] = (
     # Powers that nearly cancel, tried
     Rule("t*u**v + w*damp(v, u**(v - 1))", "u**(v - 1)*(t*u + v*w)", "two powers that nearly cancel", tried=True),
     *(
+        Rule(
+            pattern,
+            f"where(gt({power}, 1), {other}, {pattern})",
+            "the power overflows, and with it its square",
+            tried=True,
+        )
+        for pattern, power, other in (
+            ("(w + u**v)**-2*damp(v, u**(v - 1))", "u**v", "v*u**(-v - 1)*(1 + w*u**-v)**-2"),
+            ("(w + u**v)**-2*u**v", "u**v", "u**-v*(1 + w*u**-v)**-2"),
+            (
+                "(w + (t/u)**v)**-2*damp(v, (t/u)**(v - 1))*t*u**-2",
+                "(t/u)**v",
+                "v*(u/t)**(v - 1)*(1 + w*(u/t)**v)**-2/t",
+            ),
+        )
+    ),
+    *(
         Rule(pattern, replacement, "the product, or quotient, overflows before its root does", tried=True)
         for pattern, replacement in (
             ("sqrt(u*v)", "where(ge(u*sign(v), 0), sqrt(abs(u))*sqrt(abs(v)), sqrt(u*v))"),

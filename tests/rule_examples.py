@@ -200,6 +200,9 @@ EXAMPLES = {
     "sqrt(a + b*u**2)": Example("sqrt(1 + x**2)", x=1e200),
     # Quotients that are 0/0, tried
     "t*u**v + w*damp(v, u**(v - 1))": Example("x*(1 + x**2)**(-k)", by="x", x=1e6, k=0.5),
+    "(w + u**v)**-2*damp(v, u**(v - 1))": Example("1/(1 + x**(-k))", by="x", x=1e-300, k=20.0),
+    "(w + u**v)**-2*u**v": Example("x**k/(1 + x**k)**2", x=1e300, k=20.0),
+    "(w + (t/u)**v)**-2*damp(v, (t/u)**(v - 1))*t*u**-2": Example("1/(1 + (y/x)**k)", by="x", x=1e-300, y=2.0, k=4.0),
     "sqrt(u*v)": Example("sqrt(x*y)", x=1e200, y=1e200),
     "sqrt(v/u)": Example("sqrt(x/y)", x=1e200, y=1e-200),
     "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),

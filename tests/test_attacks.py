@@ -114,6 +114,36 @@ def test_a_function_that_is_its_own_derivative(formula: str, tmp_path: Path) -> 
     assert module.f(torch.tensor(2.0), torch.tensor(1.0)).isfinite()
 
 
+@pytest.mark.parametrize(("formula", "power"), [("1/(1 + (k/x)**n)", 4.0), ("1/(1 + (x/k)**(-n))", 20.0)])
+def test_a_power_that_is_infinite_at_0_leaves_a_slope(formula: str, power: float, tmp_path: Path) -> None:
+    """Hill's equation, and the log-logistic distribution: both powers of a quotient that overflow."""
+    module, _ = build(f"@op\ndef f(x, k: float = 3.0, n: float = {power}):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.tensor([0.0, 1e-16, 3.0, 1e30], requires_grad=True)
+            (slope,) = torch.autograd.grad(module.f(x).sum(), x)
+            assert slope.tolist() == pytest.approx([0, 0, power / 12, 0], rel=1e-6, abs=1e-40)
+
+
+def test_float32_is_wide_for_the_default_where_only_others_are_lost(tmp_path: Path) -> None:
+    """The exponential of 20*(x - 1) vanishes in float32, its product with exp(20) does not."""
+    text = "@op\ndef f(x, k: float = 20.0):\n    return log((1 + exp(k*x))/(1 + exp(k*(x - 1))))/k\n"
+    module, _ = build(text, tmp_path)
+    x = torch.tensor([-4.0, -4.2])
+    expected = module.f(x.double())
+    assert module.f(x).tolist() == pytest.approx(expected.tolist(), rel=1e-6, abs=0)
+
+
+def test_a_power_of_0_in_a_term_of_a_series_is_none(tmp_path: Path) -> None:
+    """It was put near x = 1, and its logarithm is no number: the search ended in an error."""
+    module, _ = build("@op\ndef f(x, a: float = 0.1):\n    return (1 - x)**(a - 1)\n", tmp_path)
+    x = torch.tensor([1 - 1e-9, 0.5], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(module.f(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    exact = [0.9 * 1.9 * (1 - at) ** -2.9 for at in x.tolist()]
+    assert second.tolist() == pytest.approx(exact, rel=1e-14, abs=0)
+
+
 def test_a_limit_that_hangs_on_a_hyper_parameter_is_not_taken_for_another(tmp_path: Path) -> None:
     text = """
         @op
