@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Iterable
 
 import sympy
 
 import gradgen
 from gradgen.literal import builds
 
+# Libraries that compute with numbers and tensors, and under which names people import them
+_FOREIGN = ("math", "cmath", "numpy", "scipy", "torch", "jax")
+_ALIASES = ("np", "jnp")
+_USE_SYMPY = "Use SymPy's functions: from sympy import exp, Max, Piecewise, ..."
 _SYMBOLS = "The inputs are SymPy symbols, a formula for one element, not tensors."
 
 # The text of an exception, and what to do about it; {0}, {1} are what the brackets match.
@@ -88,10 +93,12 @@ def _type_hint(error: BaseException, text: str) -> str | None:
 def _name_hint(name: str) -> str:
     if name == "where":
         return "Write Piecewise((a, condition), (b, True)), SymPy's choice: from sympy import Piecewise."
+    if name in (*_FOREIGN, *_ALIASES):
+        return f"The functions of {name} take no symbols. {_USE_SYMPY}"
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."
-    similar = _similar(name)
+    similar = _similar(name, ("float", "bool"))
     question = f"Did you mean {similar}? If not, import" if similar else "Import"
     return f"{question} it, define it, or make it a parameter of the operation."
 
@@ -110,8 +117,8 @@ def _attribute_hint(text: str) -> str | None:
     return f"Did you mean {similar}?" if similar else None
 
 
-def _similar(name: str) -> str | None:
-    matches = difflib.get_close_matches(name, [*gradgen.__all__, *dir(sympy)], 1, 0.75)
+def _similar(name: str, others: Iterable[str] = ()) -> str | None:
+    matches = difflib.get_close_matches(name, [*others, *gradgen.__all__, *dir(sympy)], 1, 0.75)
     return matches[0] if matches else None
 
 
@@ -127,12 +134,12 @@ def _call_hint(statement: ast.stmt | None, tree: ast.Module, text: str) -> str |
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if isinstance(owner, ast.Name) and owner.id in _libraries(tree):
             written = ast.unparse(call.func)
-            return f"{written} takes no symbols. Use SymPy's functions: from sympy import exp, Max, Piecewise, ..."
+            return f"{written} takes no symbols. {_USE_SYMPY}"
     return None
 
 
 def _libraries(tree: ast.Module) -> set[str]:
     """The names of imported modules that compute with numbers, not with symbols."""
     aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    foreign = [a for a in aliases if a.name.split(".")[0] in ("math", "cmath", "numpy", "scipy", "torch", "jax")]
+    foreign = [a for a in aliases if a.name.split(".")[0] in _FOREIGN]
     return {alias.asname or alias.name.split(".")[0] for alias in foreign}
