@@ -16,6 +16,7 @@ from gradgen.plan import plan
 from gradgen.render import render_module, render_section
 
 _NUMBERS = itertools.count()
+_GENERATED: dict[str, str] = {}  # by the text of the spec: several tests look at one formula
 
 
 def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
@@ -24,7 +25,9 @@ def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
     spec = package / "spec.py"
     spec.write_text("from sympy import *\nfrom gradgen import Tensor, op\n" + textwrap.dedent(text))
     formulas = load(spec)
-    (package / "ops.py").write_text(generate.module(spec, templates_dir()))
+    if text not in _GENERATED:
+        _GENERATED[text] = generate.module(spec, templates_dir())
+    (package / "ops.py").write_text(_GENERATED[text])
     return imported(package, "ops"), formulas
 
 

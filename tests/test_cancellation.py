@@ -77,7 +77,7 @@ FORMULAS = {
 }
 
 
-EVERY_DAY = [*FORMULAS][:5]
+EVERY_DAY = [*FORMULAS][:3]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def cases() -> Iterator[object]:
     for k, (name, (_, fault)) in enumerate(ROWS.items()):
         for dtype, path in PLACES:
             if dtype in fault.dtypes:
-                everyday = k % 2 == 0 and (path == "torch" or (dtype == "float32" and k % 6 == 0))
+                everyday = k % 4 == 0 and (path == "torch" or (dtype == "float32" and k % 12 == 0))
                 # One worker runs all tests of a row: it builds the module, which takes long, and finds the results.
                 marks = [pytest.mark.xdist_group(name), *([] if everyday else [pytest.mark.slow])]
                 if known := fault.known.get(f"{dtype} {path}", fault.known.get(dtype)):

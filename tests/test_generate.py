@@ -156,7 +156,7 @@ def test_the_users_names_are_kept(tmp_path: Path) -> None:
     ],
 )
 def test_any_name_of_an_input_works(name: str, tmp_path: Path) -> None:
-    module, _ = build(f"@op\ndef f({name}, x):\n    return sin({name})*x + tanh({name}*x)\n", tmp_path)
+    module, _ = build(f"@op\ndef f({name}, x):\n    return sin({name})*x\n", tmp_path)
     a = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
     b = torch.tensor([2.0, -1.0], dtype=torch.float64, requires_grad=True)
     with module.rt.record_paths() as taken:
