@@ -293,7 +293,7 @@ class Choice:
         self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: Comparison
     ) -> None:
         """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
-        kept = self._with_limits_kept(node, form, column)
+        kept, given = self._with_limits_kept(node, form, column), form
         if kept is None:
             return
         form = kept
@@ -302,6 +302,8 @@ class Choice:
             (quality,) = self._measured([form], [column], near)
             if not is_better(quality, new_cost, best, best_cost):
                 return
+            if kept is not given and quality.wide.error > TARGET:
+                return  # only a form with all digits is worth another one for infinite inputs
         self._forms[node], self._quality[node] = form, quality
         self._candidates.take(node, form, is_smooth=False)
         is_cheaper = is_better(quality, new_cost, best, best_cost)
