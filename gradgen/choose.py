@@ -323,9 +323,17 @@ class Choice:
         tries = [form]
         if self._lost(node, form, column) > 0 and len(self._tensors) > 1 and form.op not in MARKS:
             places = [*([name] for name in self._tensors), self._tensors]
-            tries += [infinite.instead(names, node, form) for names in places]
+            if self._is_nan_at_zero(node) or not self._is_nan_at_zero(form):
+                tries += [infinite.instead(names, node, form) for names in places]
         lost = [self._lost(node, tried, column) for tried in tries]
         return tries[lost.index(min(lost))] if min(lost) <= 0 else None
+
+    def _is_nan_at_zero(self, form: Node) -> bool:
+        """Whether a form is NaN where all inputs are 0."""
+        order = topological([_finished_alone(form)])
+        return math.isnan(
+            Program(order, FORMATS["float64"]).at({**self._hyper, **dict.fromkeys(self._tensors, 0.0)})[-1]
+        )
 
     def _lost(self, node: Node, form: Node, column: int) -> int:
         """At how many more of the extreme inputs than the node itself a form overflows, vanishes or is NaN.

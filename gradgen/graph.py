@@ -129,8 +129,6 @@ class Graph:
             value = sympy.sympify(value)
         if isinstance(value, Float):
             value = Rational(repr(float(value)))
-        elif value is sympy.zoo:  # 1/0, of either sign
-            value = sympy.nan
         return self._intern("const", (), value)
 
     def node(self, value: Operand) -> Node:

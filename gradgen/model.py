@@ -182,7 +182,7 @@ _CONDITIONS: dict[str, Callable[..., Array]] = {
 
 @cache
 def _decimal(number: sympy.Expr) -> float:
-    special = {sympy.oo: math.inf, -sympy.oo: -math.inf, sympy.nan: math.nan}
+    special = {sympy.oo: math.inf, -sympy.oo: -math.inf, sympy.nan: math.nan, sympy.zoo: math.nan}
     return special[number] if number in special else float(sympy.N(number, 30))
 
 
