@@ -320,20 +320,20 @@ class Choice:
 
         y/(x*(x + y)) is NaN where 1/x - 1/(x + y) is 1/x.
         """
-        tries = [form]
-        if self._lost(node, form, column) > 0 and len(self._tensors) > 1 and form.op not in MARKS:
-            places = [*([name] for name in self._tensors), self._tensors]
-            if self._is_nan_at_zero(node) or not self._is_nan_at_zero(form):
-                tries += [infinite.instead(names, node, form) for names in places]
-        lost = [self._lost(node, tried, column) for tried in tries]
-        return tries[lost.index(min(lost))] if min(lost) <= 0 else None
+        if self._lost(node, form, column) <= 0:
+            return form
+        is_worse_at_zero = self._is_nan_at_zero(form) and not self._is_nan_at_zero(node)
+        if len(self._tensors) == 1 or form.op in MARKS or is_worse_at_zero:
+            return None
+        places = [*([name] for name in self._tensors), self._tensors]
+        guarded = [infinite.instead(names, node, form) for names in places]
+        lost = [self._lost(node, tried, column) for tried in guarded]
+        return guarded[lost.index(min(lost))] if min(lost) <= 0 else None
 
     def _is_nan_at_zero(self, form: Node) -> bool:
         """Whether a form is NaN where all inputs are 0."""
-        order = topological([_finished_alone(form)])
-        return math.isnan(
-            Program(order, FORMATS["float64"]).at({**self._hyper, **dict.fromkeys(self._tensors, 0.0)})[-1]
-        )
+        program = Program(topological([_finished_alone(form)]), FORMATS["float64"])
+        return math.isnan(program.at({**self._hyper, **dict.fromkeys(self._tensors, 0.0)})[-1])
 
     def _lost(self, node: Node, form: Node, column: int) -> int:
         """At how many more of the extreme inputs than the node itself a form overflows, vanishes or is NaN.
@@ -423,8 +423,8 @@ class Choice:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
-        is_removed = has_pole and not pole
-        is_gone = is_removed and (is_other or not self._expansions.has_pole(best.form, inputs_of([place])))
+        is_removed = is_other or not self._expansions.has_pole(best.form, inputs_of([place]))
+        is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
         form = self._with_limits_kept(node, best.form, column) if len(self._tensors) > 1 else best.form
