@@ -6,22 +6,22 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
-import numpy as np
 import sympy
 from mpmath import mpf
 from sympy import Expr
 
-from gradgen import hyperbolic, infinite, points, rational, variables
+from gradgen import hyperbolic, infinite, rational, variables
 from gradgen.candidates import Candidates
-from gradgen.compensate import compensated, has_marks, marked, unmarked
+from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.expansion import Expansion, Expansions
+from gradgen.extremes import Extremes
 from gradgen.graph import Node, coefficient, inputs_of, topological
-from gradgen.limits import limits
+from gradgen.inner import Inner
 from gradgen.measure import LEAST_REACH, Reference
-from gradgen.model import FORMATS, Program
 from gradgen.primitives import MARKS
+from gradgen.printed import as_printed, printed_alone
 from gradgen.printers.base import Printer
 from gradgen.quality import (
     BAR,
@@ -44,7 +44,6 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
-_TINY = 1e-10  # what may be the rounding of a sum that vanishes
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _FORMS_WITHIN = 3  # as a function of an argument, beside those
 _HOPELESS = 1.5  # times the error of the best form
@@ -138,7 +137,7 @@ class Choice:
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
-        self._extremes = [{**point, **hyper} for point in points.extreme(tensors)]
+        self._extremes = Extremes(tensors, hyper)
         centres = self._centres(every)
         self._single = Reference(every, tensors, hyper, "float32", centres)
         self._double = Reference(every, tensors, hyper, "float64", centres)
@@ -168,13 +167,17 @@ class Choice:
                 self._settle(node, column)
 
     def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
-        printed = _finished(forms)
+        printed = as_printed(forms)
         single = self._single.worst(printed, columns, near=near)
         wide = single
         if has_marks(forms) or any(worst.error > TARGET for worst in single):
             wide = self._single.worst(printed, columns, wide=True, near=False)
         double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def _exact(self, column: int) -> infinite.Exact:
+        """The exact value of a result at a point."""
+        return partial(self._double.exact, column)
 
     def _centres(self, nodes: Sequence[Node]) -> list[float]:
         """Where an input and a number in the nodes cancel: 1 of x - 1."""
@@ -254,33 +257,34 @@ class Choice:
             yield from self._candidates.more(node, powers)
 
     def _within(self, node: Node) -> Iterator[tuple[Node, str]]:
-        """Forms of a result as a function of an argument, if it is one.
-
-        Where a hyper-parameter is 0 they are not NaN whatever the inputs, unless the result itself is.
-        """
-        for form, how in self._inner.forms(node) if self._inner is not None else ():
-            order = topological([node, form])
-            program = Program(order, FORMATS["float64"])
-            for zero in [name for name, value in self._hyper.items() if isinstance(value, float)]:
-                values = program([{**point, zero: 0.0} for point in self._extremes])
-                if np.isnan(values[order.index(form)]).all() > np.isnan(values[order.index(node)]).all():
-                    break
-            else:
-                yield form, how
+        """Forms of a result as a function of an argument, if it is one, each with what it is."""
+        inner = self._inner
+        within = inner.within(node) if inner else None
+        if inner and within:
+            for form, notes in itertools.chain(self._choice_within.uncompensated(within), [(within, [])]):
+                back = inner.back(node, form)
+                if not self._extremes.is_lost_without(node, back):
+                    yield back, ", ".join([str(inner), *notes])
 
     @cached_property
-    def _inner(self) -> _Inner | None:
+    def _inner(self) -> Inner | None:
         """The results as functions of an argument, if they are."""
         paths = {node: self._candidates.path(node) for node in self._forms}
         values = [node for node, wrt in paths.items() if not wrt and node.args]
         argument = variables.argument(values, self._tensors) if values else None
-        inner = _Inner(argument, paths, self._candidates, self._tensors, self._hyper) if argument else None
-        return inner if inner and inner.results else None
+        inner = Inner(argument, paths, self._candidates, self._tensors, self._hyper) if argument else None
+        return inner if inner and (inner.problem.nodes or inner.problem.others) else None
+
+    @cached_property
+    def _choice_within(self) -> Choice:
+        """The forms of the functions of the argument."""
+        assert self._inner is not None
+        return Choice(*self._inner.problem)
 
     def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
         """Take one form near 0 and another one far from it, where that is better."""
         x = node.graph.input(self._tensors[0])
-        printed = [_finished_alone(form) for _, form, _ in looked_at]
+        printed = [printed_alone(form) for _, form, _ in looked_at]
         size, near, far = self._double.switch(printed, column, BAR)
         if near != far:
             is_near = node.graph.apply("lt", node.graph.apply("abs", x), sympy.Float(size))
@@ -293,7 +297,7 @@ class Choice:
         self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: Comparison
     ) -> None:
         """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
-        kept, given = self._with_limits_kept(node, form, column), form
+        kept, given = self._extremes.kept(node, form, self._exact(column)), form
         if kept is None:
             return
         form = kept
@@ -315,45 +319,6 @@ class Choice:
         before, after = notes[-1].after if notes else self._sound[node], self._quality[node]
         self.notes[node] = [*notes, Note(how, "more exact" if rank(after) < rank(before) else why, before, after)]
 
-    def _with_limits_kept(self, node: Node, form: Node, column: int) -> Node | None:
-        """A form, maybe with the node in its place where one of several inputs is infinite; None if neither will do.
-
-        y/(x*(x + y)) is NaN where 1/x - 1/(x + y) is 1/x.
-        """
-        if self._lost(node, form, column) <= 0:
-            return form
-        is_worse_at_zero = self._is_nan_at_zero(form) and not self._is_nan_at_zero(node)
-        if len(self._tensors) == 1 or form.op in MARKS or is_worse_at_zero:
-            return None
-        places = [*([name] for name in self._tensors), self._tensors]
-        guarded = [infinite.instead(names, node, form) for names in places]
-        lost = [self._lost(node, tried, column) for tried in guarded]
-        return guarded[lost.index(min(lost))] if min(lost) <= 0 else None
-
-    def _is_nan_at_zero(self, form: Node) -> bool:
-        """Whether a form is NaN where all inputs are 0."""
-        program = Program(topological([_finished_alone(form)]), FORMATS["float64"])
-        return math.isnan(program.at({**self._hyper, **dict.fromkeys(self._tensors, 0.0)})[-1])
-
-    def _lost(self, node: Node, form: Node, column: int) -> int:
-        """At how many more of the extreme inputs than the node itself a form overflows, vanishes or is NaN.
-
-        Where one input is infinite NaN does not count: `_settle` gives the form its limit.
-        """
-        sound, other = _finished_alone(node), _finished_alone(form)
-        order = topological([sound, other])
-        program, (i, k) = Program(order, FORMATS["float64"]), (order.index(sound), order.index(other))
-        values = program(self._extremes)
-        lost = 0
-        for point, old, new in zip(self._extremes, values[i].tolist(), values[k].tolist(), strict=True):
-            is_finite = all(math.isfinite(point[name]) for name in self._tensors)
-            exact = self._double.exact(column, point) if is_finite else None
-            if exact is not None:
-                lost += _is_lost(new, float(exact)) - _is_lost(old, float(exact))
-            elif is_finite or len(self._tensors) > 1 or not math.isnan(new):
-                lost += _is_lost(new, old) - _is_lost(old, new)
-        return lost
-
     def _is_poor(self, node: Node) -> bool:
         """Whether the best form of a result so far has an error, everywhere, that others may do without."""
         quality = self._quality[node]
@@ -361,7 +326,7 @@ class Choice:
 
     def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
-        printed = _finished_alone(form)
+        printed = printed_alone(form)
         return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _patch(self, node: Node, column: int) -> None:
@@ -427,7 +392,7 @@ class Choice:
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
-        form = self._with_limits_kept(node, best.form, column) if len(self._tensors) > 1 else best.form
+        form = self._extremes.kept(node, best.form, self._exact(column)) if len(self._tensors) > 1 else best.form
         if form is None and not is_gone:
             return None
         self._forms[node], self._quality[node] = form or best.form, best.quality
@@ -503,7 +468,7 @@ class Choice:
         enough = TARGET if column < self._reported else BAR
         for form, notes, how in self._to_compensate(node, column):
             sharpened = marked(form, "sharpened")
-            is_other = _finished_alone(sharpened) is not _finished_alone(form)
+            is_other = printed_alone(sharpened) is not printed_alone(form)
             if is_other and not self._is_hopeless(sharpened, column, self._quality[node]):
                 self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", meets_bar)
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
@@ -551,8 +516,7 @@ class Choice:
     def _settled(self, form: Node, column: int) -> Node:
         """A form of a result with its limits at infinite inputs where it is NaN."""
         if form not in self._with_limits:
-            printed = _finished_alone(form)
-            exact = partial(self._double.exact, column)
+            exact, printed = self._exact(column), printed_alone(form)
             self._with_limits[form] = infinite.settled(form, printed, exact, self._tensors, self._hyper)
         return self._with_limits[form]
 
@@ -579,7 +543,7 @@ class Choice:
 
         Nothing if what is wrong, by more than this error, is not near zero.
         """
-        printed = _finished_alone(form)
+        printed = printed_alone(form)
         needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
         needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
@@ -641,70 +605,9 @@ class Choice:
         return has_marks([self._forms[node]]) and node not in self._needs_no_correction
 
 
-class _Inner:
-    """The results of an op as functions of an argument in place of some inputs, in the forms that are best there.
-
-    Args:
-        argument: what they are functions of, beside other inputs.
-        paths: for each result by which inputs it is a derivative.
-        candidates: what is known of them.
-        tensors: the names of the tensor inputs they are functions of.
-        hyper: a value for each hyper-parameter.
-
-    Attributes:
-        argument: the argument.
-        results: those that are more than the argument itself.
-    """
-
-    def __init__(
-        self,
-        argument: variables.Argument,
-        paths: Mapping[Node, Sequence[Node]],
-        candidates: Candidates,
-        tensors: Sequence[str],
-        hyper: Mapping[str, float | bool],
-    ) -> None:
-        self.argument = argument
-        self._slopes: dict[Node, Node] = {}
-        self._within: dict[Node, Node] = {}
-        written, origins = {}, {}
-        results: list[dict[Node, None]] = [{}, {}, {}]  # by order
-        for node, wrt in sorted(paths.items(), key=lambda entry: len(entry[1])):
-            slope = argument.slope(wrt)
-            form = None if slope is None else argument.within(node, slope)
-            if form is None or slope is None or not form.args:
-                continue
-            self._slopes[node], self._within[node] = slope, form
-            results[len(wrt)][form] = None
-            before = argument.within(candidates.written(node), slope)
-            if before is not None:
-                written[form] = before
-            origin = self._within.get(candidates.origin(node))
-            if wrt and origin is not None and not any(form in lower for lower in results[: len(wrt)]):
-                origins[form] = (origin, argument.variable if wrt[0].value in argument.inside else wrt[0])
-        first = [*dict.fromkeys([*results[0], *results[1]])]
-        second = [node for node in results[2] if node not in first]
-        self.results = [*first, *second]
-        names = [str(argument.variable.value), *(name for name in tensors if name not in argument.inside)]
-        self._known = first, second, names, hyper, origins, written
-
-    @cached_property
-    def _choice(self) -> Choice:
-        return Choice(*self._known)
-
-    def forms(self, node: Node) -> Iterator[tuple[Node, str]]:
-        """The forms of a result by those of the function of the argument, each with what it is."""
-        if node in self._within:
-            inner = self._within[node]
-            how = f"as a function of the argument {Printer({}).expression(self.argument.place)}"
-            for form, notes in self._choice.uncompensated(inner):
-                yield self._slopes[node] * self.argument.back(form), ", ".join([how, *notes])
-            yield self._slopes[node] * self.argument.back(inner), how
-
-
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:
     """Whether nodes, just as they are, meet the bar where their results are no subnormal numbers."""
-    printed = _finished(nodes)
+    printed = as_printed(nodes)
     return all(
         worst.normal <= BAR
         for dtype in ("float32", "float64")
@@ -730,18 +633,6 @@ def _is_near(variable: Node, reach: float) -> Iterator[Node]:
         yield graph.apply("le", graph.apply("abs", over), sympy.Float(reach) * base)  # which may be 0
 
 
-def _finished(forms: Sequence[Node]) -> list[Node]:
-    """The forms as they are printed."""
-    return [_finished_alone(*forms)] if len(forms) == 1 else compensated(limits(forms))
-
-
-@lru_cache(maxsize=256)
-def _finished_alone(form: Node) -> Node:
-    """A form as it is printed where nothing else is; asked for again and again."""
-    (finished,) = compensated(limits([form]))
-    return finished
-
-
 def _distributed(node: Node) -> Node | None:
     """(u + v)/2 as u/2 + v/2: the sum might overflow."""
     number, rest = coefficient(node)
@@ -756,15 +647,6 @@ def _times_each(number: Expr, node: Node) -> Node:
     if node.op == "add":
         return node.graph.add(_times_each(number, node.args[0]), _times_each(number, node.args[1]))
     return node.graph.mul(node.graph.const(number), node)
-
-
-def _is_lost(value: float, other: float) -> bool:
-    """Whether a value is NaN, infinite or 0 where another way to compute it gives an ordinary number."""
-    if math.isnan(value):
-        return not math.isnan(other)
-    if math.isinf(value):
-        return math.isfinite(other)
-    return value == 0 and _TINY < abs(other) < math.inf
 
 
 def _gains(errors: Sequence[tuple[float, float]], most: float, is_corrected: bool) -> bool:

@@ -40,6 +40,7 @@ _SIDES = (None, 1.0, -1.0)  # on which the inputs that stay finite are
 _FEWEST = 3  # numbers that a limit must be found among
 _VARIED = 6  # hyper-parameters that are drawn at random
 
+# The exact result where inputs and hyper-parameters have these values; None where it is not known
 Exact = Callable[[Mapping[str, float | bool | mpf]], mpf | None]
 
 
