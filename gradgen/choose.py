@@ -294,9 +294,12 @@ class Choice:
             self._switched.add(form)
 
     def _take_if_better(
-        self, node: Node, form: Node, column: int, notes: list[Note], how: str, is_better: Comparison
+        self, node: Node, form: Node, column: int, notes: list[Note], how: str, comparison: Comparison
     ) -> None:
-        """Take another form of a result if it is better than the one so far; `notes` are on what it is made from."""
+        """Take another form of a result if by this comparison it is better than the one so far.
+
+        `notes` are on what it is made from.
+        """
         kept, given = self._extremes.kept(node, form, self._exact(column)), form
         if kept is None:
             return
@@ -304,7 +307,7 @@ class Choice:
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
             (quality,) = self._measured([form], [column], near)
-            if not is_better(quality, new_cost, best, best_cost):
+            if not comparison(quality, new_cost, best, best_cost):
                 return
             if kept is not given and quality.wide.error > TARGET:
                 return  # only a form with all digits is worth another one for infinite inputs

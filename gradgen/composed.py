@@ -33,8 +33,12 @@ def _sigmoid(by: Others, x: Array) -> Array:
 
 def _logistic_density(by: Others, x: Array) -> Array:
     e = by.function("exp", -abs(x))
-    total = by.rounded(1 + e)
-    return by.rounded(e / by.rounded(total * total))
+    return by.rounded(e / _squared(by, e))
+
+
+def _squared(by: Others, e: Array) -> Array:
+    """(1 + e)**2, by what it is more than 1, which errs by less than 1 + e twice."""
+    return by.rounded(1 + by.rounded(e * by.rounded(2 + e)))
 
 
 def _softplus(by: Others, x: Array) -> Array:
@@ -64,8 +68,7 @@ def _mul_sigmoid(by: Others, r: Array, t: Array) -> Array:
 
 def _mul_logistic_density(by: Others, r: Array, t: Array) -> Array:
     d = -abs(t)
-    total = by.rounded(1 + by.function("exp", d))
-    return by.rounded(by.function("mul_exp", r, d) / by.rounded(total * total))
+    return by.rounded(by.function("mul_exp", r, d) / _squared(by, by.function("exp", d)))
 
 
 def _mul_sech(by: Others, r: Array, t: Array) -> Array:

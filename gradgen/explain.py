@@ -249,9 +249,6 @@ class Explanation:
         return "\n".join(parts)
 
 
-# What was typed
-
-
 # Rewrites
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -14,9 +14,12 @@ from gradgen.primitives import MARKS, PRIMITIVES
 from gradgen.rewrite import Factor, factors
 
 
-def limits(roots: Sequence[Node]) -> list[Node]:
-    """The roots with vanishing products and NaN made right; the results are for printing, no rule fits them."""
-    facts = _Facts()
+def limits(roots: Sequence[Node], weights: Collection[str] = ()) -> list[Node]:
+    """The roots with vanishing products and NaN made right; the results are for printing, no rule fits them.
+
+    What is multiplied by the inputs named as `weights` is complete before it is.
+    """
+    facts = _Facts(weights)
     return one_division(_propagate_nan(_damp_products(_powers_of_two(roots), facts), facts))
 
 
@@ -63,7 +66,8 @@ class _Fact:
 class _Facts:
     """The facts about nodes, each found once."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Collection[str]) -> None:
+        self._weights = weights
         self._known: dict[Node, _Fact] = {}
 
     def __call__(self, node: Node) -> _Fact:
@@ -71,7 +75,8 @@ class _Facts:
             return self._known[node]
         for below in topological([node], stop=self._known.keys()):
             if below not in self._known:
-                self._known[below] = _fact(below, [self._known[arg] for arg in below.args])
+                is_weight = below.op == "input" and below.value in self._weights
+                self._known[below] = _Fact() if is_weight else _fact(below, [self._known[arg] for arg in below.args])
         return self._known[node]
 
 
@@ -193,7 +198,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
     if node.op == "where":  # as `_propagate_nan` leaves it
         condition, p, q = args
         return condition.tensors | (p.nan if node.args[2].is_number(sympy.nan) else p.nan & q.nan)
-    if node.op in ("damp", "unit") or node.op.startswith("mul_"):
+    if node.op in ("damp", "unit"):
         return args[0 if node.op == "damp" else 1].nan
     return frozenset().union(*(arg.nan for arg in args))
 
@@ -228,34 +233,57 @@ def _added_to_more(order: Sequence[Node], roots: Sequence[Node], facts: _Facts) 
 def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> Node | None:
     """A product with its growing factors bound to the vanishing ones; None if it has not both.
 
-    Where it is but `added` to more, the digits of what vanishes do not matter.
+    What vanishes is multiplied by what grows with other inputs first: it may be a subnormal number, with hardly any
+    digit, where the product is none. Where it is but `added` to more, the digits of what vanishes do not matter.
     """
     number, found = factors(node)
     if len(found) > _LONGEST:
         return None
     found = [(new[base], exponent) for base, exponent in found]
     growing = [factor for factor in found if _vanishing_beside(factor, found, facts)]
-    if not growing:
-        return None
     vanishing = [v for v in found if any(v in _vanishing_beside(factor, found, facts) for factor in growing)]
-    rest = [factor for factor in found if factor not in vanishing and factor not in growing]
+    apart = [] if added else [factor for factor in found if factor not in growing and _lifts(factor, found, facts)]
+    vanishing += [v for v in found if v not in vanishing and any(_is_lifted(v, factor, facts) for factor in apart)]
+    if not growing and not apart:
+        return None
+    rest = [factor for factor in found if factor not in vanishing and factor not in growing and factor not in apart]
     graph = node.graph
     bound = _product(graph, growing)
     if added:
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
         )
+    if apart:
+        bound, last = _product(graph, apart), bound
     if abs(number) < 1:  # before the product may overflow
         number, bound = sympy.Integer(1), graph.const(number) * bound
     for base, exponent in vanishing:
         product = PRIMITIVES[base.op].product if base.op in PRIMITIVES and exponent > 0 else ""
         for _ in range(exponent if product else 0):
-            bound = graph.apply(product, bound, base.args[0])
+            # A power vanishes long before its base does.
+            is_plain = apart and exponent > 1
+            bound = bound * base if is_plain else graph.apply(product, bound, base.args[0])
         if not product and facts(base**exponent).vanishes:
             bound = graph.apply("damp", base**exponent, bound)
         elif not product:
             rest.append((base, exponent))
+    if apart and growing:
+        bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _lifts(factor: Factor, found: list[Factor], facts: _Facts) -> bool:
+    """Whether a factor may bring back into sight what has vanished in another one."""
+    return any(_is_lifted(other, factor, facts) for other in found)
+
+
+def _is_lifted(vanishing: Factor, factor: Factor, facts: _Facts) -> bool:
+    """Whether one factor vanishes, by a function that is had in products too, and the other, of other inputs, grows."""
+    base, exponent = vanishing
+    if exponent < 0 or base.op not in PRIMITIVES or not PRIMITIVES[base.op].product:
+        return False
+    one, other = facts(base**exponent), facts(factor[0] ** factor[1])
+    return one.vanishes and (other.grows or other.pole) and not other.tensors <= one.tensors
 
 
 def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> list[Factor]:

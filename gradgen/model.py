@@ -45,7 +45,7 @@ class Format:
         digits: of its numbers.
         dtype: the type itself, or of its range.
         flushed: numbers below this are 0 on some machines.
-        is_wide: whether it is.
+        is_wide: whether it has more digits than results, which are rounded to fewer.
     """
 
     digits: int
@@ -55,7 +55,7 @@ class Format:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is."""
+        """Whether it has the digits of float32 and the range of float64."""
         return self.dtype is np.float64 and self.digits < MANTISSA["float64"]
 
     def rounded(self, x: float) -> float:

@@ -5,7 +5,7 @@ between them, and which intermediate results have names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -418,7 +418,8 @@ class _Planner:
                     term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
                 total = graph.add(total, term)
             values.append(total)
-        return self.kernel(values, results, tensors, optional, arithmetic)
+        every = {weight for row in rows for weights, _ in row for weight in weights}
+        return self.kernel(values, results, tensors, optional, arithmetic, every)
 
     def kernel(
         self,
@@ -427,8 +428,9 @@ class _Planner:
         tensors: list[str],
         optional: list[str],
         arithmetic: Arithmetic,
+        weights: Collection[str] = (),
     ) -> Kernel:
-        roots = limits(values)
+        roots = limits(values, weights)
         exact = Compensation(roots)
         plain = self.written(unmarked(roots), {}, results, tensors, optional, arithmetic.wide)
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}

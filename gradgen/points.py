@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
+import gmpy2
 import numpy as np
 
 from gradgen.model import FORMATS, Array
@@ -86,10 +87,13 @@ def near_the_largest(count: int) -> Array:
     randoms = random.Random(0)
     highest = -SMALLEST_EXPONENT["float32"] + 2
     spans = ((highest - 3, highest), (_least_exponent("float32"), highest), (-8, 8))
-    rows = [
-        [2.0 ** randoms.uniform(*randoms.choice(spans)) * randoms.choice([1, -1]) for _ in range(count)]
-        for _ in range(TUPLES)
-    ]
+    with gmpy2.context(
+        precision=MANTISSA["float64"]
+    ):  # the same on every machine, which the C library's powers are not
+        rows = [
+            [float(gmpy2.exp2(randoms.uniform(*randoms.choice(spans)))) * randoms.choice([1, -1]) for _ in range(count)]
+            for _ in range(TUPLES)
+        ]
     largest = LARGEST["float32"]
     return FORMATS["float32"].nearest(np.clip(np.array(rows).T, -largest, largest))  # type: ignore[no-any-return]
 

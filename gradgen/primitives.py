@@ -694,7 +694,7 @@ _ROWS = [
 
 # Products with a vanishing function, which `limits` puts in last: r * f(t).
 _PRODUCTS = [
-    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.8)
+    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.75)
     for row in _ROWS
     if row.product
 ]

@@ -23,6 +23,7 @@ _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _HUGE = 1e300
+_QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
 _CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "rest", "corrected"})
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
@@ -100,7 +101,11 @@ def _steps(worst: Worst) -> int:
 
 
 def _powers(error: float) -> int:
-    return 1 + round(2 * math.log2(error / TARGET)) if error > TARGET else 0
+    """By how many powers of the square root of 2, rounded, and one more, an error is above the target."""
+    if error <= TARGET:
+        return 0
+    fraction, exponent = math.frexp(error / TARGET)  # no logarithm, which is not the same everywhere
+    return 1 + 2 * exponent - (fraction < _QUARTER_BELOW) - (fraction < _THREE_QUARTERS_BELOW)
 
 
 def cost(node: Node) -> float:

@@ -454,12 +454,23 @@ RULES: tuple[Rule, ...] = (
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             (
                 "softplus(u) - softplus(v)",
-                "where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), softplus(u) - softplus(v))",
+                "where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), "
+                "where(gt(minimum(u, v), 0), u - v + (softplus(-u) - softplus(-v)), softplus(u) - softplus(v)))",
             ),
             (
                 "softplus(u) - softplus(v)",
                 "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
                 "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
+            ),
+            (
+                "softplus(u + v) - softplus(u - v) - v",
+                "sign(u)*sign(v)*(minimum(modulus(u), modulus(v)) + log1p(expm1(-2*minimum(modulus(u), modulus(v)))"
+                "*sigmoid(-modulus(modulus(u) - modulus(v)))))",
+            ),
+            (
+                "(softplus(v*(u + w)) - softplus(v*(u - w)))/v - w",
+                "sign(u)*sign(v)*sign(w)*(minimum(modulus(u), modulus(w)) + log1p(expm1(-2*modulus(v)*minimum("
+                "modulus(u), modulus(w)))*sigmoid(-modulus(v)*modulus(modulus(u) - modulus(w))))/modulus(v))",
             ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),

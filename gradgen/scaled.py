@@ -27,7 +27,7 @@ def mul_exp(r: Tensor, t: Tensor) -> Tensor:
     far = (t < least) | (t > most)
     e = torch.exp(torch.where(far, torch.clamp(t, -gone, gone) / 4, t))
     product = torch.where(far, r * e * e * e * e, r * e)
-    return torch.where(t < -gone, torch.zeros_like(product), torch.where(t == math.inf, r * t, product))
+    return torch.where((t < -gone) & (r == r), 0, torch.where(t == math.inf, r * t, product))
 '''
 
 C["mul_sigmoid"] = """\
@@ -47,16 +47,16 @@ def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
 C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
 FN real mul_logistic_density(real r, real t) {
-    const real d = -fabs(t), sum = 1 + exp(d);
-    return mul_exp(r, d) / (sum * sum);
+    const real d = -fabs(t), e = exp(d);
+    return mul_exp(r, d) / (1 + e * (2 + e));
 }
 """
 TORCH["mul_logistic_density"] = '''\
 def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:
     """r * logistic_density(t), 0 where the density is."""
     d = torch.where(t >= 0, -t, t)
-    total = 1 + torch.exp(d)
-    return mul_exp(r, d) / (total * total)
+    e = torch.exp(d)
+    return mul_exp(r, d) / (1 + e * (2 + e))
 '''
 
 C["mul_sech"] = """\
@@ -92,6 +92,6 @@ def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
     e = torch.exp(d) * (1 + d_error.nan_to_num(0))
     w = 1 / (2 * far * far)
     series = {_SERIES}
-    product = torch.where(e == 0, e, r * e * series / (far * math.sqrt(math.pi)))
+    product = torch.where((e == 0) & (r == r), e, r * e * series / (far * math.sqrt(math.pi)))
     return torch.where(t < threshold, r * torch.special.erfc(t), product * 2.0**-64)
 '''

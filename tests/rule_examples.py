@@ -289,13 +289,25 @@ EXAMPLES = {
     "cosh(u) - cosh(v)": Example("cosh(x) - cosh(y)", x=1e-5, y=2e-5),
     "softplus(u) - log(2)": Example("log(1 + exp(x)) - log(2)", x=1e-10),
     "softplus(u) - softplus(v) = where(lt(abs(u - v), 1), log1p(expm1(u - v)*sigmoid(v)), "
-    "softplus(u) - softplus(v))": Example("log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10),
+    "where(gt(minimum(u, v), 0), u - v + (softplus(-u) - softplus(-v)), softplus(u) - softplus(v)))": Example(
+        "log(1 + exp(x + k)) - log(1 + exp(x))", x=20.0, k=1e-10
+    ),
     "softplus(u) - softplus(v) = where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
     "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))": Example(
         "log(1 + exp(k*x + 1)) - log(1 + exp(k*x))",
         after="softplus(u) - softplus(v) = where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*"
         "sigmoid(v)), -log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
         x=1e20,
+        k=1.67,
+    ),
+    "softplus(u + v) - softplus(u - v) - v": Example(
+        "log(1 + exp(x + k)) - log(1 + exp(x - k)) - k", after="softplus(u + v) - softplus(u - v) - v", x=1e-10, k=1.67
+    ),
+    "(softplus(v*(u + w)) - softplus(v*(u - w)))/v - w": Example(
+        "(log(1 + exp(k*(x + y))) - log(1 + exp(k*(x - y))))/k - y",
+        after="(softplus(v*(u + w)) - softplus(v*(u - w)))/v - w",
+        x=1e-10,
+        y=1.3,
         k=1.67,
     ),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),

@@ -107,6 +107,43 @@ def test_one_fraction_of_two_inputs_has_the_limits_of_what_was_typed(tmp_path: P
             assert by_y.tolist() == pytest.approx([16 / 9, 0, 0], rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize(
+    ("formula", "share"),
+    [
+        ("x/(1 + exp(-y))", 1.0),
+        pytest.param("x*exp(-y**2)", 0.09, marks=pytest.mark.slow),
+        pytest.param("x*(1 - erf(-y))", 0.09, marks=pytest.mark.slow),
+        pytest.param("x*(1 + tanh(y))", 0.5, marks=pytest.mark.slow),
+        pytest.param("(x + y)/cosh(y)", 1.0, marks=pytest.mark.slow),
+        pytest.param("x*y/(1 + exp(-y))", 1.0, marks=pytest.mark.slow),
+    ],
+)
+def test_a_gate_that_is_nearly_closed_keeps_the_digits_of_a_large_input(
+    formula: str, share: float, tmp_path: Path
+) -> None:
+    """Where the gate is a subnormal number the product is none: 5 digits of 7 were lost, in value and gradient."""
+    module, _ = build(f"@op\ndef f(x, y):\n    return {formula}\n", tmp_path)
+    exact = mpmath.memoize(lambda x, y: eval(formula, vars(mpmath), {"x": x, "y": y}))
+    for dtype, size, closed in ((torch.float32, 1e13, -100.0), (torch.float64, 1e30, -735.0)):
+        at = [torch.tensor(value, dtype=dtype, requires_grad=True) for value in (size, share * closed)]
+        point = [x.item() for x in at]
+        for path in ("cpu", "torch"):
+            with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+                out = module.f(*at)
+                found = [out, *torch.autograd.grad(out, at)]
+                with mpmath.workdps(700):
+                    right = [exact(*point), *(mpmath.diff(exact, point, order) for order in ((1, 0), (0, 1)))]
+                # The error of rounding the gate's input, which its exponential multiplies
+                rel = 8 * abs(closed) * torch.finfo(dtype).eps
+                least = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
+                assert [one.item() for one in found] == pytest.approx(list(map(float, right)), rel=rel, abs=4 * least)
+                x = torch.tensor([math.nan, size, math.inf], dtype=dtype)
+                values = module.f(x, torch.tensor([-1e5, math.nan, 1.0], dtype=dtype)).tolist()
+                assert math.isnan(values[0])
+                assert math.isnan(values[1])
+                assert values[2] == math.inf
+
+
 @pytest.mark.parametrize("formula", ["exp(2*x - 3) - exp(3 - 2*x)", "sinh(x - y) + 0*y", "exp(x - y)*(x - y)"])
 def test_a_function_that_is_its_own_derivative(formula: str, tmp_path: Path) -> None:
     """The search for forms follows derivatives to where they come from, and must arrive."""

@@ -2,7 +2,8 @@
 
 A float32 operation of one input is compared with the float64 torch form at inputs from all bit patterns; the float64
 one, and float32 ones of several inputs, with mpmath at some points, the float64 one also with MPFR at hundreds. Every
-day a third of the formulas; `slow` are the others, denser inputs, more points, and the paths that were left out.
+day a fifth of the formulas, none of which takes long; `slow` are the others, denser inputs, more points, and the paths
+that were left out.
 """
 
 from __future__ import annotations

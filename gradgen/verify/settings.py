@@ -16,7 +16,7 @@ class Settings:
         bar: the largest error that passes, in mixed ULPs.
         points: how many points of each kind to look at; None for what is quick.
         exhaustive: whether to go through every input of the narrow types, too.
-        stride: of the float32 inputs of an exhaustive run, every how manieth is looked at.
+        stride: of the float32 inputs of an exhaustive run, one of how many is looked at.
         given: hyper-parameters that are not to have their defaults, each as NAME=VALUE.
         record: the file to write the measured table to.
     """
