@@ -187,6 +187,7 @@ class _Planner:
         sound = without_gaps(rewrite([*raw, *(node for _, node in hints)]))
         self.values, named = sound[: len(raw)], sound[len(raw) :]
         self.hints = {node: name for (name, _), node in zip(hints, named, strict=True)}
+        self.hints |= {limits([node])[0]: name for node, name in self.hints.items()}  # as it is printed
         self.inputs = {p.name: self.graph.input(p.name) for p in self.formula.tensors}
         self.differentiable = [p.name for p in self.formula.tensors if p.grad]
         self.own = {
