@@ -24,6 +24,7 @@ from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
 from gradgen.quality import BAR
+from gradgen.render import unless
 from gradgen.rewrite import Step, folded, recorded, rewrite
 from gradgen.share import share
 from gradgen.worst import Worst
@@ -225,7 +226,12 @@ class Explanation:
 
     def _cost(self, names: list[str]) -> Iterator[tuple[str, str]]:
         kernels = self.kernels
-        operations = [[name, _counted(operations_of(kernels[name]))] for name in names]
+        operations = []
+        for name in names:
+            operations.append([name, _counted(operations_of(kernels[name]))])
+            if kernels[name].plain is not None:
+                plain = _counted(operations_of(kernels[name].readable))
+                operations.append([f"{name}, in a type without its corrections", plain])
         yield from _section("Operations per element, as the C and CUDA kernels state them", _table(operations))
         rows = [["", "", *BYTES]]
         for name in names:
@@ -330,7 +336,8 @@ def _reasons(result: Accuracy) -> Iterator[str]:
         single, double = _change(note.before.single, note.after.single), _change(note.before.double, note.after.double)
         yield f"{note.what}: {note.why}, float32 {single}, float64 {double}"
     if result.wide and result.single.error < result.narrow.error:
-        yield f"float32 in float64 arithmetic: more exact, float32 {_change(result.narrow, result.single)}"
+        change = _change(result.narrow, result.single)
+        yield f"float32 in float64 arithmetic{unless(result.narrow_at)}: more exact, float32 {change}"
     elif result.wide:
         yield "float32 in float64 arithmetic: another result of the kernel needs it"
 

@@ -95,6 +95,9 @@ def _name_hint(name: str) -> str:
         return "Write Piecewise((a, condition), (b, True)), SymPy's choice: from sympy import Piecewise."
     if name in (*_FOREIGN, *_ALIASES):
         return f"The functions of {name} take no symbols. {_USE_SYMPY}"
+    for public in gradgen.__all__:
+        if name != public and name.lower() == public.lower():
+            return f"Did you mean {public}? Import it: from gradgen import {public}."
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."

@@ -124,7 +124,7 @@ def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, 
     return "\n".join([f"{head}{opening}", *lines, f"{' ' * indent}{closing}{tail}"])
 
 
-def _unless(values: Iterable[tuple[Parameter, float | bool]]) -> str:
+def unless(values: Iterable[tuple[Parameter, float | bool]]) -> str:
     """The hyper-parameters at which something does not hold."""
     text = " and ".join(f"{p.name} is {_literal(value)}" for p, value in values)
     return f" unless {text}" if text else ""
@@ -372,7 +372,7 @@ class _OperationText:
         rows = [("", "float32", "float64", "")]
         for error in self.operation.accuracy:
             notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
-            notes += [f"float32 is computed in float64{_unless(error.narrow_at)}"] if error.wide else []
+            notes += [f"float32 is computed in float64{unless(error.narrow_at)}"] if error.wide else []
             note = "; ".join(notes)
             rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
         width = max(len(name) for name, *_ in rows)

@@ -37,6 +37,8 @@ SLOW = [
     "asinh(sinh(x)/2)",
     "log(1 + exp(a*x)) - Max(a*x, 0)",
     "log(1 + exp(a*x + 1)) - log(1 + exp(a*x))",
+    "log((1 + exp(x + a))/(1 + exp(x - a))) - a",
+    "a + log((1 + exp(x - a))/(1 + exp(x - k)))",
     "log(1 + (a*x)**2) - 2*log(a*x)",
     "k*log(1 + exp(x/k)) - x",
     # Differences of roots and of their kin
@@ -75,7 +77,6 @@ SLOW = [
 
 DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "z": "z: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
 EXPONENTS = {torch.float32: range(-126, 127, 11), torch.float64: [*range(-60, 60, 9), *range(-970, 971, 97)]}
-WITHIN = 1.25 * BAR  # two functions that err to opposite sides; float64 alone
 
 
 @pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
@@ -104,4 +105,4 @@ def test_class(text: str, tmp_path: Path) -> None:
             assert not strayed
             for row in compared(subject, dtype_name(dtype), samples, {"cpu": found}):
                 if row.kind != "second derivative":
-                    assert row.passes(BAR if dtype == torch.float32 else WITHIN), (row.worst, row.at, row.bad_at)
+                    assert row.passes(BAR), (row.worst, row.at, row.bad_at)

@@ -61,6 +61,12 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
     "missing import of op": ("@op\ndef f(x):\n    return x\n", 1, "@op", ["from gradgen import op"]),
     "library without import": (spec("return math.exp(x)"), 6, "math.exp(x)", ["of math take no symbols", "SymPy's"]),
     "misspelt annotation": (spec("return x*k", "x, k: flaot = 1.0"), 5, "flaot", ["Did you mean float?"]),
+    "annotation in small letters": (
+        spec("return x", "x: tensor"),
+        5,
+        "tensor",
+        ["Did you mean Tensor?", "from gradgen"],
+    ),
     "misspelt parameter": (spec("return x*betaa", "x, beta: float"), 6, "x*betaa", ["'betaa' is not defined"]),
     # Python instead of SymPy
     "if": (spec("if x > 0:\n        return x\n    return 0"), 6, "if x > 0:", ["whether x > 0 is true", "Piecewise"]),

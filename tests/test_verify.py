@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import shutil
@@ -17,12 +18,13 @@ import mpmath
 import pytest
 import torch
 from mpmath import mpf
+from rich.console import Console
 from torch import Tensor
 
 from gradgen import build
 from gradgen.cli import main
 from gradgen.load import Formula, load
-from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record
+from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record, run
 from gradgen.verify.quantity import Exact, Quantity, error
 from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
@@ -101,7 +103,16 @@ class TestVerdict:
                 assert " at x=" in row[6]
         assert cells(result, "float64", "gradcheck")[2:4] == ["passed", "passed"]
         assert cells(result, "float64", "gradgradcheck")[2:4] == ["passed", "passed"]
+        assert "The ends of float64 were not looked at" in result.stdout
         assert result.stdout.endswith("1 verified\n")
+
+    def test_how_far_it_has_got_is_shown_in_a_terminal(self) -> None:
+        shown = io.StringIO()
+        with run._progress(Console(file=shown, force_terminal=True, width=80), "swish") as begin:
+            tick = begin("ordinary points", 2)
+            tick()
+        assert "swish: ordinary points" in shown.getvalue()
+        assert "━" in shown.getvalue()
 
     def test_an_unsound_formula_fails_and_the_worst_place_is_named(self, verify: Verify) -> None:
         result = verify(UNSOUND)
