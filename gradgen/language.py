@@ -184,7 +184,8 @@ def _parameter(op_name: str, p: inspect.Parameter, hint: str) -> Parameter:
     if isinstance(p.annotation, type) and p.annotation in _KINDS:
         kind = _KINDS[p.annotation]
         return Parameter(p.name, kind, True, _default(op_name, p, kind))
-    written = inspect.formatannotation(p.annotation)
+    is_module = inspect.ismodule(p.annotation)  # of `import *` from sympy, as tensor is
+    written = p.annotation.__name__ if is_module else inspect.formatannotation(p.annotation)
     raise GradgenError(
         f"parameter {p.name!r} of {op_name} is annotated {written}, which gradgen does not know", hint=hint
     )
