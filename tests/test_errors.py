@@ -65,7 +65,13 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         spec("return x", "x: tensor"),
         5,
         "tensor",
-        ["Did you mean Tensor?", "from gradgen"],
+        ["is annotated sympy.tensor", "Tensor,"],
+    ),
+    "the same, unknown": (
+        "from gradgen import op\n@op\ndef f(x: tensor):\n    return x\n",
+        3,
+        "tensor",
+        ["mean Tensor?"],
     ),
     "misspelt parameter": (spec("return x*betaa", "x, beta: float"), 6, "x*betaa", ["'betaa' is not defined"]),
     # Python instead of SymPy
