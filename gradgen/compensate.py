@@ -15,7 +15,7 @@ import sympy
 from sympy import Expr
 
 from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, is_division, rebuilt, substitute, topological
-from gradgen.primitives import MARKS, PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES, PRODUCTS
 
 
 def marked(node: Node, mark: str = "compensated") -> Node:
@@ -195,7 +195,7 @@ def _is_arithmetic(node: Node) -> bool:
 def _slopes(node: Node) -> list[Node]:
     """The derivative of a function by each operand."""
     graph = node.graph
-    if not node.op.startswith("mul_"):
+    if node.op not in PRODUCTS:
         derivative = PRIMITIVES[node.op].derivative
         return (
             [graph.node(slope) for slope in derivative(node, *node.args)]
@@ -204,7 +204,7 @@ def _slopes(node: Node) -> list[Node]:
         )
     factor, t = node.args
     value = graph.input("value of a vanishing function")
-    slope = graph.node(PRIMITIVES[node.op.removeprefix("mul_")].derivative(value, t)[0])  # type: ignore[misc]
+    slope = graph.node(PRIMITIVES[PRODUCTS[node.op]].derivative(value, t)[0])  # type: ignore[misc]
     by_t = substitute([slope], {value: node})[0]  # that of exp, sech, ... is a multiple of the function
     return [node / factor, by_t if by_t is not slope else factor * slope]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gradgen.scaled import VANISHING
+
 Array = Any  # of doubles
 
 
@@ -82,5 +84,12 @@ _TEXTS: tuple[Callable[..., Array], ...] = (
     *(_mul_sigmoid, _mul_logistic_density, _mul_sech),
 )
 
+
+def _lifting(text: Callable[..., Array]) -> Callable[..., Array]:
+    """r * f(t), r where that is infinite."""
+    return lambda by, r, t: np.where(np.isinf(r), r, text(by, r, t))
+
+
 # By the names of the table of primitives: from what it is made of and its operands to its values
 TEXTS: dict[str, Callable[..., Array]] = {text.__name__.removeprefix("_"): text for text in _TEXTS}
+TEXTS |= {f"lift_{name}": _lifting(TEXTS[f"mul_{name}"]) for name in VANISHING if f"mul_{name}" in TEXTS}

@@ -19,7 +19,7 @@ from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitut
 from gradgen.kinks import smooth
 from gradgen.load import Formula, load
 from gradgen.plan import Accuracy, Kernel, plan
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
@@ -283,7 +283,7 @@ def _rewrites(steps: Iterable[Step], before: Iterable[Rewrite] = ()) -> list[Rew
 
 def _functions(roots: Iterable[Node]) -> set[str]:
     """The primitives below some nodes; r * f(t) counts as f."""
-    return {node.op.removeprefix("mul_") for node in topological(roots)}
+    return {PRODUCTS.get(node.op, node.op) for node in topological(roots)}
 
 
 _LONG = 36  # nodes of a step that is shown as it stands
@@ -456,7 +456,7 @@ _SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
 _COUNTED = ("addition", "multiplication", "division", "square root", "comparison", "selection")
 _CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "unit": ["division"]}
 _CALLS |= {
-    row.c.partition("(")[0]: ["multiplication", name.removeprefix("mul_")] if name.startswith("mul_") else [name]
+    row.c.partition("(")[0]: ["multiplication", PRODUCTS[name]] if name in PRODUCTS else [name]
     for name, row in PRIMITIVES.items()
     if re.fullmatch(r"\w+\((\{\d\}(, )?)+\)", row.c) and name not in (*_CALLS, "modulus")  # fabs, as abs is
 }

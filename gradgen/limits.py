@@ -10,7 +10,7 @@ import sympy
 
 from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
-from gradgen.primitives import MARKS, PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES, PRODUCTS
 from gradgen.rewrite import Factor, factors
 
 
@@ -156,7 +156,7 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return exponent is not None and (args[0].vanishes if exponent.is_positive else args[0].explodes)
     if node.op == "damp":  # by a tensor that vanishes, or by a hyper-parameter that may be 0
         return bool(args[0].tensors) or args[1].vanishes
-    if node.op.startswith("mul_"):
+    if node.op in PRODUCTS:
         return True
     grows = bool(args) and (args[0].grows or args[0].pole or args[0].explodes)
     return ("vanishes" in growth and grows) or ("keeps zero" in growth and args[0].vanishes)
@@ -257,19 +257,24 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
         bound, last = _product(graph, apart), bound
     if abs(number) < 1:  # before the product may overflow
         number, bound = sympy.Integer(1), graph.const(number) * bound
+    kind = "lift" if apart else "mul"
     for base, exponent in vanishing:
-        product = PRIMITIVES[base.op].product if base.op in PRIMITIVES and exponent > 0 else ""
-        for _ in range(exponent if product else 0):
+        is_product = _has_products(base) and exponent > 0
+        for _ in range(exponent if is_product else 0):
             # A power vanishes long before its base does.
             is_plain = apart and exponent > 1
-            bound = bound * base if is_plain else graph.apply(product, bound, base.args[0])
-        if not product and facts(base**exponent).vanishes:
+            bound = bound * base if is_plain else graph.apply(f"{kind}_{base.op}", bound, base.args[0])
+        if not is_product and facts(base**exponent).vanishes:
             bound = graph.apply("damp", base**exponent, bound)
-        elif not product:
+        elif not is_product:
             rest.append((base, exponent))
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _has_products(base: Node) -> bool:
+    return base.op in PRIMITIVES and PRIMITIVES[base.op].has_products
 
 
 def _lifts(factor: Factor, found: list[Factor], facts: _Facts) -> bool:
@@ -280,7 +285,7 @@ def _lifts(factor: Factor, found: list[Factor], facts: _Facts) -> bool:
 def _is_lifted(vanishing: Factor, factor: Factor, facts: _Facts) -> bool:
     """Whether one factor vanishes, by a function that is had in products too, and the other, of other inputs, grows."""
     base, exponent = vanishing
-    if exponent < 0 or base.op not in PRIMITIVES or not PRIMITIVES[base.op].product:
+    if exponent < 0 or not _has_products(base):
         return False
     one, other = facts(base**exponent), facts(factor[0] ** factor[1])
     return one.vanishes and (other.grows or other.pole) and not other.tensors <= one.tensors

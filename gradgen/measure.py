@@ -18,6 +18,7 @@ from gradgen import mpfr, points
 from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
+from gradgen.tuples import suspects
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
 
@@ -300,6 +301,9 @@ class Reference:
         order = topological(roots)
         is_dense = near and not wide and self._is_dense(order)
         if not self._is_thin and near:
+            if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
+                self._add(suspects(roots, self._tensors, self._hypers[0]))
+                found = self._every(roots, columns, wide)
             tops = self._peaks(found)
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)

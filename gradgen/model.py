@@ -23,7 +23,7 @@ from mpmath import mpf
 from gradgen import composed, mpfr, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
@@ -318,9 +318,9 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     nearest, rest, is_exact = _exactly(op, *(arg.tobytes() for arg in args))
     off = _off(op, form, places)
     value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
-    if op.startswith("mul_"):
-        scaled_up = np.array([_scaled_up(op.removeprefix("mul_"), factor) for factor in args[1].tolist()])
-        value = _without_vanished(value, args[0], form.nearest(scaled_up))
+    if op in PRODUCTS:
+        scaled_up = np.array([_scaled_up(PRODUCTS[op], factor) for factor in args[1].tolist()])
+        value = _of_infinite(op, value, args[0], form.nearest(scaled_up))
     return value
 
 
@@ -329,15 +329,17 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
     value = _quickly(op, *(arg.tobytes() for arg in args))
     is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
     found: Array = form.nearest(np.where(is_exact, value, value + value * _off(op, form, places)))
-    if op.startswith("mul_"):
-        scaled_up = np.ldexp(quick.FUNCTIONS[op.removeprefix("mul_")](args[1]), 64)
-        found = _without_vanished(found, args[0], form.nearest(scaled_up))
+    if op in PRODUCTS:
+        scaled_up = np.ldexp(quick.FUNCTIONS[PRODUCTS[op]](args[1]), 64)
+        found = _of_infinite(op, found, args[0], form.nearest(scaled_up))
     return found
 
 
-def _without_vanished(value: Array, r: Array, scaled_up: Array) -> Array:
-    """r * f(t), but 0 where the texts of `scaled` have 0, for even f(t) times 2**64 is."""
-    return np.where(scaled_up == 0, np.where(np.isnan(r), r, 0.0), value)
+def _of_infinite(op: str, value: Array, r: Array, scaled_up: Array) -> Array:
+    """r * f(t), for an infinite r what the texts of `scaled` have: r, or 0 where even f(t) times 2**64 is."""
+    if op.startswith("lift_"):
+        return np.where(np.isinf(r), r, value)
+    return np.where(np.isinf(r) & (scaled_up == 0), 0.0, value)
 
 
 def _off(op: str, form: Format, places: Array) -> Array:

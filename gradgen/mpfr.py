@@ -20,7 +20,7 @@ from mpmath.libmp import from_man_exp
 
 from gradgen import evaluate
 from gradgen.graph import HALF, Node
-from gradgen.primitives import MARKS, PRIMITIVES
+from gradgen.primitives import MARKS, PRODUCTS
 
 Number = Any  # gmpy2.mpfr; a condition is a bool
 _Step = Callable[[list[Number], Mapping[str, Number]], Number]
@@ -84,9 +84,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "sign": lambda x: gmpy2.mpfr(gmpy2.sign(x)),
 }
 FUNCTIONS |= {
-    row.product: lambda r, t, f=FUNCTIONS[row.name]: r * f(t)
-    for row in PRIMITIVES.values()
-    if row.product and row.name in FUNCTIONS
+    product: lambda r, t, f=FUNCTIONS[name]: r * f(t) for product, name in PRODUCTS.items() if name in FUNCTIONS
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from sympy import Integer, Rational
 
 from gradgen.graph import CONDITIONS, Node, topological
-from gradgen.primitives import MARKS, PRIMITIVES
+from gradgen.primitives import MARKS, PRIMITIVES, PRODUCTS
 
 _C_WORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -76,7 +76,7 @@ class Namer:
             return self.statement(self._numbered("condition"))
         words = [names.get(arg) for arg in node.args]
         described = _power_name(node, names) if node.op == "pow" else None
-        op = "product" if node.op.startswith("mul_") else _SHORT.get(node.op, node.op)
+        op = "product" if node.op in PRODUCTS else _SHORT.get(node.op, node.op)
         if described is None and node.op == "mul" and node.args[0].is_number(-1):
             described = _argument_name(node, names)
         if described is None and node.op == "mul" and all(words) and not any("_" in str(word) for word in words):

@@ -46,7 +46,7 @@ class Primitive:
         growth: how it behaves for large arguments, words of: "vanishes" (tends to 0 exponentially on a side),
             "explodes" (grows exponentially on a side), "bounded", "keeps zero" (f(0) = 0, linear there). Without a
             word: grows, at most as a power.
-        product: the name of the primitive r * f(t), where f vanishes and the product needs care of its own.
+        has_products: whether it vanishes, and products with it need care of their own: `PRODUCTS`.
         ulps: the error, in units in the last place, that its texts may have: the largest of what CUDA's programming
             guide and the C library's manual document for either type, and of what is measured for our own.
     """
@@ -61,7 +61,7 @@ class Primitive:
     torch_source: str = ""
     constant_operands: int = 0
     growth: frozenset[str] = frozenset()
-    product: str = ""
+    has_products: bool = False
     ulps: float = 1.0
 
 
@@ -406,7 +406,6 @@ def _row(
     sympy: type | None = None,
     constant_operands: int = 0,
     growth: str = "",
-    product: str = "",
     text: str = "",
     ulps: float = 1.0,
 ) -> Primitive:
@@ -431,7 +430,7 @@ def _row(
         torch_source=torch_source,
         constant_operands=constant_operands,
         growth=frozenset(growth.split(", ")) - {""},
-        product=product,
+        has_products=name in scaled.VANISHING,
         ulps=ulps,
     )
 
@@ -472,7 +471,7 @@ _ROWS = [
     _row("or", None, "{0} || {1}", "{0} | {1}", exact=lambda a, b: a or b, arity=2),
     _row("not", None, "!{0}", "~{0}", exact=lambda a: not a),
     # Exponentials and logarithms
-    _row("exp", lambda y, x: (y,), sympy=sympy.exp, product="mul_exp", growth="vanishes, explodes", ulps=0.65),
+    _row("exp", lambda y, x: (y,), sympy=sympy.exp, growth="vanishes, explodes", ulps=0.65),
     _row("log", lambda y, x: (1 / x,), exact=lambda x: mpmath.log(x) if x != 0 else -mpmath.inf, sympy=sympy.log),
     _row("log1p", lambda y, x: (1 / (1 + x),), sympy=cfunctions.log1p, growth="keeps zero"),
     _row("expm1", lambda y, x: (_f("exp", x),), sympy=cfunctions.expm1, growth="explodes, keeps zero", ulps=1.1),
@@ -491,7 +490,6 @@ _ROWS = [
         lambda y, x: (_f("logistic_density", x),),
         exact=_sigmoid_exact,
         sympy=functions.sigmoid,
-        product="mul_sigmoid",
         growth="vanishes, bounded",
         ulps=1.9,
     ),
@@ -499,7 +497,6 @@ _ROWS = [
         "logistic_density",
         lambda y, x: (-y * _f("tanh", x / 2),),
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
-        product="mul_logistic_density",
         growth="vanishes, bounded",
         ulps=2.8,
     ),
@@ -585,7 +582,6 @@ _ROWS = [
         "sech",
         lambda y, x: (-y * _f("tanh", x),),
         sympy=sympy.sech,
-        product="mul_sech",
         growth="vanishes, bounded",
         ulps=1.8,
     ),
@@ -617,7 +613,6 @@ _ROWS = [
         lambda y, x: (-_TWO_OVER_SQRT_PI * _f("exp", -(x**2)),),
         exact=_erfc_exact,
         sympy=sympy.erfc,
-        product="mul_erfc",
         growth="vanishes, bounded",
         ulps=2,
     ),
@@ -692,14 +687,18 @@ _ROWS = [
     _row("ceil", lambda y, x: (0,), sympy=sympy.ceiling, ulps=0.5),
 ]
 
-# Products with a vanishing function, which `limits` puts in last: r * f(t).
+# Products r * f(t) with a vanishing function, which `limits` puts in last: `mul` has 0 where f(t) is too small for
+# every number r, though r, of the same inputs, be infinite; `lift` has r where it is infinite.
+PRODUCTS: dict[str, str] = {
+    f"{kind}_{row.name}": row.name for row in _ROWS if row.has_products for kind in ("mul", "lift")
+}
+_BY_NAME = {row.name: row for row in _ROWS}
 _PRODUCTS = [
-    _row(row.product, None, exact=lambda r, t, f=row.mpmath: r * f(t), arity=2, ulps=row.ulps + 0.75)
-    for row in _ROWS
-    if row.product
+    _row(name, None, exact=lambda r, t, f=_BY_NAME[of].mpmath: r * f(t), arity=2, ulps=_BY_NAME[of].ulps + 0.8)
+    for name, of in PRODUCTS.items()
 ]
 
-PRIMITIVES: dict[str, Primitive] = {row.name: row for row in [*_ROWS, *_PRODUCTS]}
+PRIMITIVES: dict[str, Primitive] = _BY_NAME | {row.name: row for row in _PRODUCTS}
 BY_SYMPY: dict[type, Primitive] = {row.sympy: row for row in _ROWS if row.sympy is not None}
 
 # Functions that are written in terms of others: each a SymPy function and its definition on nodes.

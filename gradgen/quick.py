@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradgen import erfcx as tables
+from gradgen.scaled import VANISHING
 
 Array = Any  # of doubles
 
@@ -204,6 +205,12 @@ def _times(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array
     return product
 
 
-FUNCTIONS |= {f"mul_{name}": _times(FUNCTIONS[name]) for name in ("exp", "sigmoid", "logistic_density", "sech", "erfc")}
+def _lifting(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """r * f(t) of a vanishing f, r where that is infinite."""
+    return lambda r, t: np.where(np.isinf(r), r, r * function(t))
+
+
+FUNCTIONS |= {f"mul_{name}": _times(FUNCTIONS[name]) for name in VANISHING}
+FUNCTIONS |= {f"lift_{name}": _lifting(FUNCTIONS[name]) for name in VANISHING}
 FUNCTIONS["damp"] = lambda v, r: np.where(v == 0, v, v * r)
 FUNCTIONS["unit"] = lambda a, h: np.where(h == 0, h, a / h)

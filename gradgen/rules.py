@@ -472,6 +472,10 @@ RULES: tuple[Rule, ...] = (
                 "sign(u)*sign(v)*sign(w)*(minimum(modulus(u), modulus(w)) + log1p(expm1(-2*modulus(v)*minimum("
                 "modulus(u), modulus(w)))*sigmoid(-modulus(v)*modulus(modulus(u) - modulus(w))))/modulus(v))",
             ),
+            (
+                "v*exp(u) - w*expm1(u)",
+                "where(eq(v, w), v, where(lt(u, -log(2)), w + (v - w)*exp(u), v + (v - w)*expm1(u)))",
+            ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),
             ("bessel_i(a, u)", "bessel_ie(a, u)*exp(abs(u))"),

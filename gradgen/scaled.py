@@ -7,13 +7,15 @@ nor vanish: in C and CUDA those that our own exponential consists of, with torch
 
 from __future__ import annotations
 
+VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc")
+
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
 NEEDS: dict[str, tuple[str, ...]] = {
     "mul_sigmoid": ("mul_exp",),
     "mul_logistic_density": ("mul_exp",),
     "mul_sech": ("mul_exp",),
-    "mul_erfc": ("sum_error", "product_error", "rest"),
+    "mul_erfc": ("mul_exp", "product_error"),
 }
 
 C["mul_exp"] = """\
@@ -86,12 +88,22 @@ def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
     threshold = 20 if t.dtype is torch.float64 else 8
     far = torch.clamp(t, min=threshold)
     q = far * far
-    c = torch.full_like(q, 44.3614195558365)
-    d = c - q
-    d_error = sum_error(c, -q, d) - product_error(far, far, q) + rest(t, -1.219e-07, 1.4842e-15)
-    e = torch.exp(d) * (1 + d_error.nan_to_num(0))
+    more = 1 - product_error(far, far, q).nan_to_num(0)
     w = 1 / (2 * far * far)
     series = {_SERIES}
-    product = torch.where((e == 0) & (r == r), e, r * e * series / (far * math.sqrt(math.pi)))
-    return torch.where(t < threshold, r * torch.special.erfc(t), product * 2.0**-64)
+    product = mul_exp(r, -q) * more * series / (far * math.sqrt(math.pi))
+    return torch.where(t < threshold, r * torch.special.erfc(t), product)
+'''
+
+# Where r is another input, an infinite one stays infinite.
+for _name in VANISHING:
+    NEEDS[f"lift_{_name}"] = (*NEEDS.get(f"mul_{_name}", ()), f"mul_{_name}")
+    C[f"lift_{_name}"] = f"""\
+/* r * {_name}(t), infinite where r is. */
+FN real lift_{_name}(real r, real t) {{ return fabs(r) == real(INFINITY) ? r : mul_{_name}(r, t); }}
+"""
+    TORCH[f"lift_{_name}"] = f'''\
+def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:
+    """r * {_name}(t), infinite where r is."""
+    return torch.where(torch.isinf(r), r, mul_{_name}(r, t))
 '''

@@ -310,6 +310,9 @@ EXAMPLES = {
         y=1.3,
         k=1.67,
     ),
+    "v*exp(u) - w*expm1(u)": Example(
+        "exp(-z)*x + (1 - exp(-z))*y", after="v*exp(u) - w*expm1(u)", x=5.0, y=6.0, z=-709.5
+    ),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
     "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
     "bessel_i(a, u)": Example("log(bessel_i(0, x))", x=800.0),

@@ -138,10 +138,10 @@ def test_a_gate_that_is_nearly_closed_keeps_the_digits_of_a_large_input(
                 least = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
                 assert [one.item() for one in found] == pytest.approx(list(map(float, right)), rel=rel, abs=4 * least)
                 x = torch.tensor([math.nan, size, math.inf], dtype=dtype)
-                values = module.f(x, torch.tensor([-1e5, math.nan, 1.0], dtype=dtype)).tolist()
+                values = module.f(x, torch.tensor([-1e5, math.nan, -1e3], dtype=dtype)).tolist()
                 assert math.isnan(values[0])
                 assert math.isnan(values[1])
-                assert values[2] == math.inf
+                assert abs(values[2]) == math.inf
 
 
 @pytest.mark.parametrize("formula", ["exp(2*x - 3) - exp(3 - 2*x)", "sinh(x - y) + 0*y", "exp(x - y)*(x - y)"])

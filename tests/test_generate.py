@@ -129,7 +129,7 @@ def test_the_users_names_are_kept(tmp_path: Path) -> None:
         "    inner = exp(x) * y\n    return inner + tanh(inner)\n"
     )
     text = generate.module(spec, templates_dir())
-    assert "const real inner = mul_exp(y, x);" in text
+    assert "const real inner = lift_exp(y, x);" in text
     assert "const real out = inner + tanh(inner);" in text
 
 

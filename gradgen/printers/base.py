@@ -13,6 +13,7 @@ import sympy
 from sympy import Expr, Rational
 
 from gradgen.graph import RELATIONS, Node, coefficient, is_quotient
+from gradgen.primitives import PRODUCTS
 
 # Binding strength, weakest first.
 SELECT, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = range(8)
@@ -56,7 +57,7 @@ class Printer:
         if node.op in RELATIONS:
             a, b = (self.expression(arg, SUM) for arg in node.args)
             return f"{a} {_RELATION_SIGNS[node.op]} {b}", COMPARE
-        if node.op.startswith("mul_"):
+        if node.op in PRODUCTS:
             return self.print_product(node)
         method = getattr(self, f"print_{node.op}", None)
         return method(node) if method else self.call(node)
@@ -173,7 +174,7 @@ class Printer:
     def print_product(self, node: Node) -> tuple[str, int]:
         """r * f(t) of a vanishing f."""
         r, t = node.args
-        return f"{self.expression(r, PRODUCT)} * {node.op.removeprefix('mul_')}({self.expression(t)})", PRODUCT
+        return f"{self.expression(r, PRODUCT)} * {PRODUCTS[node.op]}({self.expression(t)})", PRODUCT
 
     def print_compensated(self, node: Node) -> tuple[str, int]:
         return self.compound(node.args[0])

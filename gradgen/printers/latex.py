@@ -16,7 +16,7 @@ from sympy.core.alphabets import greeks
 from sympy.printing.latex import tex_greek_dictionary
 
 from gradgen.graph import Node, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.printers.base import is_decimal
 
 
@@ -180,9 +180,9 @@ def _made(node: Node, args: list[Basic]) -> Basic:
         return _number(node.number)
     if node.op in _WRITTEN:
         return _WRITTEN[node.op](*args)
-    if node.op.startswith("mul_"):  # r * f(t) of a vanishing f
+    if node.op in PRODUCTS:  # r * f(t) of a vanishing f
         factor, inner = args
-        return _mul(factor, _function(node.op.removeprefix("mul_"), [inner]))
+        return _mul(factor, _function(PRODUCTS[node.op], [inner]))
     return _function(node.op, args)
 
 
