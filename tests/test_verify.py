@@ -435,6 +435,14 @@ class TestReference:
         found = reference.limit({"x": sign * math.inf}, Quantity(0, ()))
         assert (None if found is None else float(found)) == expected
 
+    def test_a_limit_has_a_scale_by_the_inputs_that_are_finite(self, tmp_path: Path) -> None:
+        written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return 4*tanh(x) + y**3\n", tmp_path)
+        subject, point = alone(written, torch.square), {"x": math.inf, "y": -1.5}
+        ((_, found),) = measure.limit_samples(subject, Reference(written, {}), [point])
+        assert float(found[Quantity(0, ())].value) == pytest.approx(4 - 1.5**3)
+        assert float(found[Quantity(0, ())].scale()) == pytest.approx(3 * 1.5**3, rel=1e-4)
+        assert float(found[Quantity(0, ("x",))].scale()) == 0
+
 
 @pytest.mark.parametrize(
     ("computed", "exact", "expected"),

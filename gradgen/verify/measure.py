@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -17,6 +18,8 @@ from gradgen.ulp import MANTISSA
 from gradgen.verify.quantity import Exact, Point, Quantity, apart, error
 from gradgen.verify.reference import Reference
 from gradgen.verify.subject import Subject
+
+_SHIFT = 2.0**-20  # by which an input is moved to see what its rounding makes of a limit
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -171,8 +174,25 @@ def limit_samples(subject: Subject, reference: Reference, points: Sequence[Point
     found = []
     for point in points:
         limits = {quantity: reference.limit(point, quantity) for quantity in subject.quantities}
-        found.append((point, {q: Exact(limit) for q, limit in limits.items() if limit is not None}))
+        exact = {
+            quantity: Exact(limit, partial(_scale_of_limit, reference, point, quantity, limit))
+            for quantity, limit in limits.items()
+            if limit is not None
+        }
+        found.append((point, exact))
     return found
+
+
+def _scale_of_limit(reference: Reference, point: Point, quantity: Quantity, limit: mpf) -> mpf | None:
+    """What rounding one of the finite inputs alone makes of a limit; None where that is not plain."""
+    scale = mpf(0)
+    for name, x in point.items() if mpmath.isfinite(limit) else ():
+        if math.isfinite(x) and x:
+            beside = reference.limit({**point, name: x * (1 + _SHIFT)}, quantity)
+            if beside is None or not mpmath.isfinite(beside):
+                return None
+            scale = max(scale, abs(beside - limit) / _SHIFT)
+    return scale
 
 
 def compared(
