@@ -105,5 +105,5 @@ FN real lift_{_name}(real r, real t) {{ return fabs(r) == real(INFINITY) ? r : m
     TORCH[f"lift_{_name}"] = f'''\
 def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:
     """r * {_name}(t), infinite where r is."""
-    return torch.where(torch.isinf(r), r, mul_{_name}(r, t))
+    return torch.where(torch.abs(r) == math.inf, r, mul_{_name}(r, t))
 '''
