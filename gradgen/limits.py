@@ -242,8 +242,9 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     found = [(new[base], exponent) for base, exponent in found]
     growing = [factor for factor in found if _vanishing_beside(factor, found, facts)]
     vanishing = [v for v in found if any(v in _vanishing_beside(factor, found, facts) for factor in growing)]
-    apart = [] if added else [factor for factor in found if factor not in growing and _lifts(factor, found, facts)]
-    vanishing += [v for v in found if v not in vanishing and any(_is_lifted(v, factor, facts) for factor in apart)]
+    lifted = [] if added else _lifted(found, facts)
+    apart = [f for f in found if f not in growing and any(_is_lifted(v, f, facts) for v in lifted)]
+    vanishing += [v for v in lifted if v not in vanishing and any(_is_lifted(v, f, facts) for f in apart)]
     if not growing and not apart:
         return None
     rest = [factor for factor in found if factor not in vanishing and factor not in growing and factor not in apart]
@@ -257,12 +258,13 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
         bound, last = _product(graph, apart), bound
     if abs(number) < 1:  # before the product may overflow
         number, bound = sympy.Integer(1), graph.const(number) * bound
-    kind = "lift" if apart else "mul"
+    fact = facts(_product(graph, apart))
+    is_other = bool(apart) and not any(fact.tensors & facts(base).tensors for base, _ in vanishing)
+    kind = "lift" if is_other else "mul"
     for base, exponent in vanishing:
         is_product = _has_products(base) and exponent > 0
         for _ in range(exponent if is_product else 0):
-            # A power vanishes long before its base does.
-            is_plain = apart and exponent > 1
+            is_plain = is_other and exponent > 1  # a power vanishes long before its base does
             bound = bound * base if is_plain else graph.apply(f"{kind}_{base.op}", bound, base.args[0])
         if not is_product and facts(base**exponent).vanishes:
             bound = graph.apply("damp", base**exponent, bound)
@@ -277,9 +279,12 @@ def _has_products(base: Node) -> bool:
     return base.op in PRIMITIVES and PRIMITIVES[base.op].has_products
 
 
-def _lifts(factor: Factor, found: list[Factor], facts: _Facts) -> bool:
-    """Whether a factor may bring back into sight what has vanished in another one."""
-    return any(_is_lifted(other, factor, facts) for other in found)
+def _lifted(found: list[Factor], facts: _Facts) -> list[Factor]:
+    """The factors that others may bring back into sight after they have vanished; none where another one explodes."""
+    lifted = [v for v in found if any(_is_lifted(v, factor, facts) for factor in found)]
+    exploding = [factor for factor in found if facts(factor[0] ** factor[1]).explodes]
+    is_plain = not exploding or (len(lifted) == 1 and exploding == lifted)
+    return lifted if is_plain else []
 
 
 def _is_lifted(vanishing: Factor, factor: Factor, facts: _Facts) -> bool:

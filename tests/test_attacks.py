@@ -137,11 +137,13 @@ def test_a_gate_that_is_nearly_closed_keeps_the_digits_of_a_large_input(
                 rel = 8 * abs(closed) * torch.finfo(dtype).eps
                 least = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
                 assert [one.item() for one in found] == pytest.approx(list(map(float, right)), rel=rel, abs=4 * least)
-                x = torch.tensor([math.nan, size, math.inf], dtype=dtype)
-                values = module.f(x, torch.tensor([-1e5, math.nan, -1e3], dtype=dtype)).tolist()
+                x = torch.tensor([math.nan, size, math.inf, size, size], dtype=dtype)
+                y = torch.tensor([-1e5, math.nan, -1.0, -1e30, -math.inf], dtype=dtype)
+                values = module.f(x, y).tolist()
                 assert math.isnan(values[0])
                 assert math.isnan(values[1])
                 assert abs(values[2]) == math.inf
+                assert values[3:] == [0, 0]
 
 
 @pytest.mark.parametrize("formula", ["exp(2*x - 3) - exp(3 - 2*x)", "sinh(x - y) + 0*y", "exp(x - y)*(x - y)"])
