@@ -35,12 +35,8 @@ def _sigmoid(by: Others, x: Array) -> Array:
 
 def _logistic_density(by: Others, x: Array) -> Array:
     e = by.function("exp", -abs(x))
-    return by.rounded(e / _squared(by, e))
-
-
-def _squared(by: Others, e: Array) -> Array:
-    """(1 + e)**2, by what it is more than 1, which errs by less than 1 + e twice."""
-    return by.rounded(1 + by.rounded(e * by.rounded(2 + e)))
+    total = by.rounded(1 + e)
+    return by.rounded(e / by.rounded(total * total))
 
 
 def _softplus(by: Others, x: Array) -> Array:
@@ -70,7 +66,8 @@ def _mul_sigmoid(by: Others, r: Array, t: Array) -> Array:
 
 def _mul_logistic_density(by: Others, r: Array, t: Array) -> Array:
     d = -abs(t)
-    return by.rounded(by.function("mul_exp", r, d) / _squared(by, by.function("exp", d)))
+    total = by.rounded(1 + by.function("exp", d))
+    return by.rounded(by.function("mul_exp", r, d) / by.rounded(total * total))
 
 
 def _mul_sech(by: Others, r: Array, t: Array) -> Array:
