@@ -228,9 +228,10 @@ class Explanation:
         kernels = self.kernels
         operations = []
         for name in names:
-            operations.append([name, _counted(operations_of(kernels[name]))])
-            if kernels[name].plain is not None:
-                plain = _counted(operations_of(kernels[name].readable))
+            kernel = kernels[name]
+            operations.append([name, _counted(operations_of(kernel))])
+            if kernel.plain is not None:
+                plain = _counted(operations_of(kernel.plain))
                 operations.append([f"{name}, in a type without its corrections", plain])
         yield from _section("Operations per element, as the C and CUDA kernels state them", _table(operations))
         rows = [["", "", *BYTES]]

@@ -18,7 +18,7 @@ from gradgen import mpfr, points
 from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, Program, is_quick
-from gradgen.tuples import suspects
+from gradgen.tuples import Tuples
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
 
@@ -176,6 +176,7 @@ class Reference:
         most = max(_FEWEST, _BUDGET // sum(_CAREFUL.get(node.op, 1) for node in self._order))
         self._drawn = at[:: -(-len(at) // most)]
         self._is_thin = len(self._drawn) < len(at)
+        self._tuples = Tuples(tensors, self._hypers[0])
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
@@ -302,7 +303,7 @@ class Reference:
         is_dense = near and not wide and self._is_dense(order)
         if not self._is_thin and near:
             if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
-                self._add(suspects(roots, self._tensors, self._hypers[0]))
+                self._add(self._tuples.suspects(roots))
                 found = self._every(roots, columns, wide)
             tops = self._peaks(found)
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
@@ -420,24 +421,12 @@ class Reference:
 
     def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
         """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""
-        order = topological(roots)
-        hyper = self._hypers[0]
-        inputs = dict(zip(self._tensors, points.near_the_largest(len(self._tensors)), strict=True))
-        turns = np.arange(points.TUPLES)
-        inputs |= {name: np.full(len(turns), float(value)) for name, value in hyper.items()}
-        computed, right = (
-            Program(order, FORMATS[dtype], is_quick=True).on(inputs, turns)
-            for dtype in ("wide" if wide else self.dtype, "wide")
-        )
+        computed, right = (self._tuples.computed(roots, form) for form in ("wide" if wide else self.dtype, "wide"))
         rounded = FORMATS[self.dtype].nearest
         found = []
-        for root, column in zip(roots, columns, strict=True):
-            place = order.index(root)
-            is_lost = np.isfinite(rounded(right[place])) & ~np.isfinite(rounded(computed[place]))
-            at = (
-                {**{name: float(inputs[name][k]) for name in self._tensors}, **hyper}
-                for k in np.flatnonzero(is_lost)[:_ASKED]
-            )
+        for value, exact, column in zip(computed, right, columns, strict=True):
+            is_lost = np.isfinite(rounded(exact)) & ~np.isfinite(rounded(value))
+            at = map(self._tuples.at, np.flatnonzero(is_lost)[:_ASKED].tolist())
             worst = (self._at(math.inf, tuple(point.items())) for point in at if self.exact(column, point) is not None)
             found.append(next(worst, Worst(0.0)))
         return found

@@ -205,12 +205,6 @@ def _times(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array
     return product
 
 
-def _lifting(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """r * f(t) of a vanishing f, r where that is infinite."""
-    return lambda r, t: np.where(np.isinf(r), r, r * function(t))
-
-
-FUNCTIONS |= {f"mul_{name}": _times(FUNCTIONS[name]) for name in VANISHING}
-FUNCTIONS |= {f"lift_{name}": _lifting(FUNCTIONS[name]) for name in VANISHING}
+FUNCTIONS |= {f"{kind}_{name}": _times(FUNCTIONS[name]) for name in VANISHING for kind in ("mul", "lift")}
 FUNCTIONS["damp"] = lambda v, r: np.where(v == 0, v, v * r)
 FUNCTIONS["unit"] = lambda a, h: np.where(h == 0, h, a / h)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -16,30 +17,44 @@ _NOTABLE = 3.0  # errors up to this are none
 _ASKED = 3  # tuples of each root
 
 
-def suspects(roots: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Iterator[Point]:
-    """The tuples at which each of the roots seems to be off most.
+class Tuples:
+    """Thousands of tuples, of every magnitude and near the largest number.
 
     Args:
-        roots: nodes as they are printed, all of whose functions are quick to compute.
         tensors: the names of the inputs, several.
         hyper: a value for each hyper-parameter.
     """
-    order = topological(roots)
-    turns = np.arange(points.TUPLES)
-    given = dict(zip(tensors, points.near_the_largest(len(tensors)), strict=True))
-    given |= {name: np.full(len(turns), float(value)) for name, value in hyper.items()}
 
-    def computed(form: str, inputs: Mapping[str, Array]) -> list[Array]:
+    def __init__(self, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> None:
+        self._tensors = tensors
+        self._hyper = hyper
+
+    @cached_property
+    def _columns(self) -> dict[str, Array]:
+        return dict(zip(self._tensors, points.near_the_largest(len(self._tensors)), strict=True))
+
+    def at(self, place: int) -> Point:
+        """One of them."""
+        return {**{name: float(column[place]) for name, column in self._columns.items()}, **self._hyper}
+
+    def computed(self, roots: Sequence[Node], form: str, moved: str = "") -> list[Array]:
+        """The roots, all of whose functions are quick to compute, in some arithmetic; with one of the inputs moved."""
+        order, turns = topological(roots), np.arange(points.TUPLES)
+        inputs = self._columns | {name: np.full(len(turns), float(value)) for name, value in self._hyper.items()}
+        if moved:
+            inputs[moved] = inputs[moved] * (1 + _STEP)
         values = Program(order, FORMATS[form], is_quick=True).on(inputs, turns)
         return [values[order.index(root)] for root in roots]
 
-    exact, narrow = computed("wide", given), computed("float32", given)
-    moved = [computed("wide", {**given, name: given[name] * (1 + _STEP)}) for name in tensors]
-    for k, (right, value) in enumerate(zip(exact, narrow, strict=True)):
-        with np.errstate(all="ignore"):
-            scale = np.max([abs(other[k] - right) for other in moved], axis=0) / _STEP
-            use = np.flatnonzero(np.isfinite(scale) & (abs(right) < LARGEST["float32"]))
-        errors = Right.of_doubles(right[use], scale[use], "float32").errors(value[use])
-        for place in np.argsort(-errors, kind="stable")[:_ASKED]:
-            if errors[place] > _NOTABLE:
-                yield {**{name: float(given[name][use[place]]) for name in tensors}, **hyper}
+    def suspects(self, roots: Sequence[Node]) -> Iterator[Point]:
+        """Those at which each of the roots, as it is printed, seems to be off most in float32."""
+        exact, narrow = self.computed(roots, "wide"), self.computed(roots, "float32")
+        moved = [self.computed(roots, "wide", name) for name in self._columns]
+        for k, (right, value) in enumerate(zip(exact, narrow, strict=True)):
+            with np.errstate(all="ignore"):
+                scale = np.max([abs(other[k] - right) for other in moved], axis=0) / _STEP
+                use = np.flatnonzero(np.isfinite(scale) & (abs(right) < LARGEST["float32"]))
+            errors = Right.of_doubles(right[use], scale[use], "float32").errors(value[use])
+            for place in np.argsort(-errors, kind="stable")[:_ASKED]:
+                if errors[place] > _NOTABLE:
+                    yield self.at(int(use[place]))
