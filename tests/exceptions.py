@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradgen.verify.quantity import KINDS
+from gradgen.verify.quantity import KINDS, Point
 
 BAR = 4.0
 EASILY = 3.0  # what another C library will not lift above the bar
@@ -35,20 +35,57 @@ class Bounds:
         return self.kinds[kind]
 
 
+@dataclass(frozen=True)
+class Figure:
+    """The largest error that was recorded, how many results were bad, and where the error is; {} if there was none."""
+
+    worst: float
+    bad: int
+    point: Point
+
+
 ALL_WITHIN = Bounds(dict.fromkeys(KINDS, Bound()))
 
 
 def exceptions(of: str) -> dict[tuple[str, str], Bounds]:
     """The rows of one of the tables, by op and type."""
-    text = (Path(__file__).parents[1] / "docs" / "accuracy.md").read_text()
-    table = text.split(f"<!-- exceptions of the {of}: begin -->")[1].split(f"<!-- exceptions of the {of}: end -->")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
     return {
         (name, dtype): Bounds(
             dict(zip(KINDS, map(_bound, cells), strict=True)), everywhere="not with every C library" not in why
         )
-        for name, dtype, *cells, why in rows
+        for name, dtype, *cells, why in _rows(f"exceptions of the {of}")
     }
+
+
+def recorded() -> dict[tuple[str, str], dict[str, Figure]]:
+    """What `gradgen verify --record` found of the gallery, by op, type and kind of quantity."""
+    found = {}
+    for label, dtype, *cells in _rows("measured"):
+        pairs = zip(cells[: 2 * len(KINDS) : 2], cells[1 : 2 * len(KINDS) : 2], strict=True)
+        found[label.partition(",")[0], dtype] = dict(zip(KINDS, (_figure(*pair) for pair in pairs), strict=True))
+    return found
+
+
+def conditions() -> str:
+    """The line above the recorded figures: by what they were found."""
+    return _lines("measured")[0]
+
+
+def _lines(name: str) -> list[str]:
+    """What stands between two comments."""
+    text = (Path(__file__).parents[1] / "docs" / "accuracy.md").read_text()
+    return text.split(f"<!-- {name}: begin -->\n")[1].split(f"\n<!-- {name}: end -->")[0].splitlines()
+
+
+def _rows(name: str) -> list[list[str]]:
+    """The cells of the table there, without its head."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in _lines(name) if line.startswith("|")][2:]
+
+
+def _figure(cell: str, place: str) -> Figure:
+    worst, bad = re.fullmatch(r"([\d.e+]+)(?:, and (\d+) bad)?", cell).groups()
+    point = {name: float(x) for name, x in re.findall(r"(\w+)=([^,]+)", place)}
+    return Figure(float(worst), int(bad or 0), point or ({"x": float(place)} if place else {}))
 
 
 def _bound(cell: str) -> Bound:

@@ -1,24 +1,27 @@
 """Gallery ops at every exponent and many mantissas, and at the ends of each type: value to second derivative.
 
 Kernels for narrow types are held against those for float64, which `test_accuracy` holds against mpmath; at the ends,
-where the latter may fail as well, all are held against mpmath. What misses the bar is in a table of docs/accuracy.md.
+where the latter may fail as well, all are held against mpmath. What misses the bar is in a table of docs/accuracy.md,
+and so is what was recorded of all inputs there are.
 """
 
 from __future__ import annotations
 
 import pytest
 import torch
-from exceptions import ALL_WITHIN, exceptions, judge
-from gallery import OPS, Op
+from exceptions import ALL_WITHIN, conditions, exceptions, judge, recorded
+from gallery import OPS, Op, runtime
 from subjects import subject
 
-from gradgen.verify import exhaustive, points
+from gradgen.verify import exhaustive, points, record
 from gradgen.verify.measure import DTYPES, Measured, compared, computed, dtype_name
 from gradgen.verify.quantity import Point
 from gradgen.verify.reference import BITS, BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
 
 EXCEPTIONS = exceptions("gallery")
+RECORD = recorded()
+ROUNDED = 0.006  # by how much a number of the record may be
 
 # A kink that is met by rounding alone, in any type that holds these numbers.
 NEAR_KINKS: dict[str, list[Point]] = {"huber": [{"prediction": 1.0, "target": -1e-20}]}
@@ -36,6 +39,11 @@ def at_ends(op: Op, dtype: torch.dtype, dense: bool) -> list[Measured]:
     most = 20 if not dense else 1400 if len(op.tensors) <= 3 else 200
     where = points.grid(op.tensors, points.special(dtype), most, op.name) + NEAR_KINKS.get(op.name, [])
     where += points.every_magnitude(op.tensors, dtype, 50 if dense else 5, op.name)
+    return at(op, dtype, where)
+
+
+def at(op: Op, dtype: torch.dtype, where: list[Point]) -> list[Measured]:
+    """The errors at the points, on both paths."""
     reference = Reference(subject(op).formula, subject(op).hyper, BITS_OF_FLOAT64 if dtype == torch.float64 else BITS)
     samples = [(point, reference(point, subject(op).quantities)) for point in where]
     results = {path: computed(subject(op), path, dtype, where)[0] for path in ("cpu", "torch")}
@@ -70,6 +78,23 @@ def test_sparsely(op: Op, dtype: torch.dtype) -> None:
 def test_densely(op: Op, dtype: torch.dtype) -> None:
     rows = everywhere(op, dtype, stride=127 if len(op.tensors) == 1 else 1)
     check(op, dtype, rows + at_ends(op, dtype, dense=True), dense=True)
+    for row in rows:  # a part of those that the record is of
+        figure = RECORD[op.name, row.dtype][row.kind]
+        assert row.worst <= figure.worst * (1 + ROUNDED) + ROUNDED, row.at
+        assert row.bad <= figure.bad, row.bad_at
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
+@pytest.mark.parametrize("op", OPS, ids=str)
+def test_the_record_is_that_of_the_kernels(op: Op, dtype: torch.dtype) -> None:
+    """Where the largest error was found, it still is."""
+    if record.conditions(runtime()) not in conditions():
+        pytest.skip("recorded with another processor, library or compiler")
+    for kind, figure in RECORD[op.name, dtype_name(dtype)].items():
+        if figure.point:
+            point = {name: torch.tensor(x, dtype=dtype).item() for name, x in figure.point.items()}  # was written short
+            found = max(row.worst for row in at(op, dtype, [point]) if row.kind == kind)
+            assert found == pytest.approx(figure.worst, rel=ROUNDED, abs=ROUNDED), (kind, figure.point)
 
 
 def test_the_exceptions_are_of_ops_that_there_are() -> None:

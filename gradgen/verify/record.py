@@ -87,12 +87,16 @@ def _cells(rows: Sequence[Measured]) -> list[str]:
 
 
 def _about(method: str, runtime: Any) -> str:
-    """Under what conditions was measured. No name of a machine or a folder: those are nobody's business."""
+    return f"Mixed errors in ULPs, by gradgen {__version__} on {conditions(runtime)}. {method}"
+
+
+def conditions(runtime: Any) -> str:
+    """By what kernels are computed here. No name of a machine or a folder: those are nobody's business."""
     library = " ".join(platform.libc_ver()).strip() or platform.system()
     parts = [platform.machine(), library, _compiler(runtime), f"torch {torch.__version__.partition('+')[0]}"]
     if torch.cuda.is_available():
         parts.append(f"CUDA {torch.version.cuda}")
-    return f"Mixed errors in ULPs, by gradgen {__version__} on {', '.join(filter(None, parts))}. {method}"
+    return ", ".join(filter(None, parts))
 
 
 def _compiler(runtime: Any) -> str:
