@@ -183,6 +183,13 @@ class _KernelText:
         return len(self.results) > 1
 
     @property
+    def wants(self) -> list[str]:
+        """The names of what says which results are wanted; of one that nothing depends on with an underscore."""
+        heads = " ".join(block.head for block in self.blocks)
+        names = [f"want_{name}" for name in self.results]
+        return [name if re.search(rf"\b{name}\b", heads) else f"_{name}" for name in names]
+
+    @property
     def formulas(self) -> list[str]:
         """The computation as mathematics, a line each."""
         kernel = self._kernel.readable

@@ -214,6 +214,22 @@ def test_only_the_second_derivatives_asked_for_are_computed(op: Op, needs_seed: 
 
 
 @every
+def test_second_derivatives_that_vanish_are_zeros_where_torch_has_zeros(op: Op) -> None:
+    """The gradient of relu hangs on its input though it is flat: torch.autograd.grad need not be told to allow it."""
+    found = []
+    for function in (op, op.reference):
+        inputs = op.sample((3,), grad=True)
+        wanted = [inputs[k] for k in op.differentiable]
+        grads = torch.autograd.grad(total(function(*inputs)), wanted, create_graph=True)
+        parts = [total(grad) for grad in grads if grad.requires_grad]
+        found.append(torch.autograd.grad(parts, wanted, allow_unused=True) if parts else [None] * len(wanted))
+    for own, right in zip(*found, strict=True):
+        assert right is None or own is not None
+        if own is not None:
+            torch.testing.assert_close(own, torch.zeros_like(own) if right is None else right)
+
+
+@every
 @pytest.mark.parametrize("dtype", gallery.DTYPES, ids=str)
 def test_gradients_have_the_dtype_of_their_input(op: Op, dtype: torch.dtype) -> None:
     inputs = op.sample((4,), dtype=dtype, grad=True)
