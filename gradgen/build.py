@@ -125,7 +125,9 @@ def templates_dir() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-def make_survey(paths: Sequence[Path], out: Path, templates: Path | None = None, *, force: bool = False) -> Survey:
+def make_survey(
+    paths: Sequence[Path], out: Path, templates: Path | None = None, *, force: bool = False, library: bool | None = None
+) -> Survey:
     """Find the spec files, and which of the files that they give are stale.
 
     Args:
@@ -133,6 +135,7 @@ def make_survey(paths: Sequence[Path], out: Path, templates: Path | None = None,
         out: the folder of the generated files.
         templates: the folder of the templates; None for those that come with gradgen.
         force: whether to take every file for stale.
+        library: whether ops are to be operators of `torch.ops` as well; None for those that are now.
 
     Raises:
         GradgenError: nothing at all can be built, because of `out` or `templates`.
@@ -146,7 +149,8 @@ def make_survey(paths: Sequence[Path], out: Path, templates: Path | None = None,
     specs, problems = _find_specs(paths)
     # Only folders tell all the specs there are; and a spec that was not found is no proof that it is gone.
     complete = all(path.is_dir() for path in paths) and not problems
-    targets, obstacles = _find_targets(specs, out, stamp.generator_digest(templates)) if specs else ([], [])
+    digest = stamp.generator_digest(templates)
+    targets, obstacles = _find_targets(specs, out, digest, library) if specs else ([], [])
     return Survey(
         stale=tuple(target for target in targets if target.drift or force),
         fresh=tuple(target for target in targets if not (target.drift or force)),
@@ -314,7 +318,9 @@ def _check_unique(spec: Path, by_name: dict[str, Path]) -> None:
 _RENAME = "Rename the spec file."
 
 
-def _find_targets(specs: Iterable[Path], out: Path, generator: str) -> tuple[list[Target], list[GradgenError]]:
+def _find_targets(
+    specs: Iterable[Path], out: Path, generator: str, library: bool | None
+) -> tuple[list[Target], list[GradgenError]]:
     """What the specs give, after what their modules share, with the mistakes that were met."""
     wanted: list[tuple[Path, Path | None]] = [(out / name, None) for name in SHARED if not _is_users_init(out / name)]
     wanted += [(out / spec.name, spec) for spec in specs]
@@ -322,7 +328,7 @@ def _find_targets(specs: Iterable[Path], out: Path, generator: str) -> tuple[lis
     problems: list[GradgenError] = []
     for path, spec in wanted:
         with _collected(problems):
-            targets.append(_examine(path, spec, generator))
+            targets.append(_examine(path, spec, generator, library))
     return targets, problems
 
 
@@ -331,12 +337,16 @@ def _is_users_init(path: Path) -> bool:
     return path.name == "__init__.py" and path.exists() and not stamp.is_stamped(_read(path))
 
 
-def _examine(path: Path, spec: Path | None, generator: str) -> Target:
+def _examine(path: Path, spec: Path | None, generator: str, library: bool | None) -> Target:
     """Compare the stamp of the file, where there is one, with what it is made from."""
-    source = stamp.Source(generator, spec.name, stamp.digest(_read_bytes(spec))) if spec else stamp.Source(generator)
-    if not path.exists():
+    existing = _read(path) if path.exists() else None
+    if library is None:
+        library = existing is not None and stamp.is_stamped(existing) and stamp.is_library(existing)
+    source = stamp.Source(generator)
+    if spec:
+        source = stamp.Source(generator, spec.name, stamp.digest(_read_bytes(spec)), library)
+    if existing is None:
         return Target(path, spec, source, None, (Drift.MISSING,))
-    existing = _read(path)
     if not stamp.is_stamped(existing):
         hint = "gradgen never overwrites a file that it did not write: move it away, or choose another folder with -o."
         raise GradgenError("this file is in the way of a generated one", file=path, hint=hint)
@@ -408,7 +418,7 @@ def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
         return target.source.stamp(generate.shared(templates)[target.path.name])
     if stamp.digest(_read_bytes(target.spec)) != target.source.spec:  # its ops may be of two versions
         raise GradgenError("it changed while it was built", file=target.spec, hint="Build again.")
-    return target.source.stamp(generate.assembled(target.spec, templates, sections))
+    return target.source.stamp(generate.assembled(target.spec, templates, sections, target.source.library))
 
 
 def _sections(target: Target, templates: Path, number: _Timed[int] | Failed, submit: _Submit) -> _Sections | Failed:

@@ -96,6 +96,12 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
         help="The folder of the generated files.",
     )
     @click.option("--force", is_flag=True, help="Generate what looks fresh, too.")
+    @click.option(
+        "--library/--no-library",
+        default=None,
+        show_default="as each file is",
+        help="Have the ops as operators of torch.ops.gradgen as well, or no longer.",
+    )
     @_templates
     @click.option(
         "-j",
@@ -107,9 +113,15 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
     )
     @functools.wraps(function)
     def surveyed(
-        paths: tuple[Path, ...], output: Path, force: bool, templates: Path | None, jobs: int | None, **options: Any
+        paths: tuple[Path, ...],
+        output: Path,
+        force: bool,
+        library: bool | None,
+        templates: Path | None,
+        jobs: int | None,
+        **options: Any,
     ) -> Exit:
-        survey = build.make_survey(paths or (Path("formulas"),), output, templates, force=force)
+        survey = build.make_survey(paths or (Path("formulas"),), output, templates, force=force, library=library)
         return function(survey, jobs, **options)
 
     return surveyed

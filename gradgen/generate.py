@@ -33,9 +33,12 @@ def section(spec: Path, templates: Path, k: int) -> Section:
     return render_section(spec, plan(formulas[k]), templates)
 
 
-def assembled(spec: Path, templates: Path, sections: Sequence[Section]) -> str:
-    """The text of the module generated from a spec file, made of what all of its ops bring."""
-    text = render_module(sections, templates)
+def assembled(spec: Path, templates: Path, sections: Sequence[Section], library: bool = False) -> str:
+    """The text of the module generated from a spec file, made of what all of its ops bring.
+
+    With `library` they are operators of `torch.ops` as well.
+    """
+    text = render_module(sections, templates, library)
     compile(text, f"{spec.stem}.py", "exec")  # what is no Python is a bug of gradgen and must not become a file
     return text
 

@@ -22,7 +22,7 @@ from gradgen import typed
 from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
-from gradgen.load import class_name
+from gradgen.load import Formula, class_name
 from gradgen.plan import Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
@@ -43,6 +43,7 @@ class Section:
         documentation: what the module's docstring says of it.
         code: its kernels, classes and function.
         exported: the public names among these.
+        operator: what makes it an operator of `torch.ops`.
         doubts: what the user may not have meant, or should not trust.
     """
 
@@ -51,6 +52,7 @@ class Section:
     documentation: str
     code: str
     exported: tuple[str, ...]
+    operator: str
     doubts: tuple[str, ...] = ()
 
 
@@ -61,14 +63,34 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
         _environment(templates).get_template(name).render(spec=spec.name, op=op).strip("\n")
         for name in ("_documentation.j2", "_operation.j2")
     )
-    return Section(op.name, op.summary, documentation, code, op.exported, tuple(doubts(operation)))
+    return Section(
+        op.name,
+        op.summary,
+        documentation,
+        code,
+        op.exported,
+        operator_text(operation.formula),
+        tuple(doubts(operation)),
+    )
 
 
-def render_module(sections: Sequence[Section], templates: Path) -> str:
-    """The text of a generated module."""
+def operator_text(formula: Formula) -> str:
+    """What makes an op an operator of `torch.ops`."""
+    returned = ", ".join(["Tensor"] * len(formula.outputs))
+    schema = f"{formula.name}({', '.join(map(_in_schema, formula.parameters))})"
+    schema += f" -> ({returned})" if len(formula.outputs) > 1 else f" -> {returned}"
+    return call_text("rt.operator", [f'"{schema}"', f"{class_name(formula.name)}Function", formula.name])
+
+
+def render_module(sections: Sequence[Section], templates: Path, library: bool = False) -> str:
+    """The text of a generated module; with `library` its ops are operators of `torch.ops` as well."""
     names = sorted(f'"{name}"' for section in sections for name in section.exported)
     exported = call_text("__all__ = ", names, brackets="[]")
-    return _environment(templates).get_template("module.py.j2").render(sections=sections, exported=exported)
+    return (
+        _environment(templates)
+        .get_template("module.py.j2")
+        .render(sections=sections, exported=exported, library=library)
+    )
 
 
 def render_shared(templates: Path) -> dict[str, str]:
@@ -584,6 +606,12 @@ def _parameter(p: Parameter) -> str:
     if p.kind == "tensor":
         return f"{p.name}: Tensor"
     return f"{p.name}: {p.kind}" + ("" if p.default is None else f" = {_literal(p.default)}")
+
+
+def _in_schema(p: Parameter) -> str:
+    """A parameter in the language of torch's operator schemas, which has no literal for infinities and NaN."""
+    has_default = p.kind != "tensor" and p.default is not None and math.isfinite(p.default)
+    return f"{'Tensor' if p.kind == 'tensor' else p.kind} {p.name}" + (f"={p.default!r}" if has_default else "")
 
 
 def _literal(value: Any) -> str:

@@ -1,0 +1,204 @@
+"""The gallery as operators of torch.ops: `gradgen build --library`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from click.testing import CliRunner
+from gallery import OPS, Op, as_tuple, get, gradients
+from subjects import subject
+
+from gradgen.cli import main
+from gradgen.load import load
+from gradgen.render import operator_text
+
+rt = gallery.runtime()
+every = pytest.mark.parametrize("op", OPS, ids=str)
+
+SPEC = '''\
+from sympy import exp
+from gradgen import Tensor, op
+
+@op
+def slope(x: Tensor, k: float = float("inf"), n: int = 2, is_odd: bool = True):
+    """A slope."""
+    return x**n * exp(-x / k)
+'''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> None:
+    for op in OPS:
+        exec(operator_text(subject(op).formula), {"rt": rt, **vars(op.code)})
+
+
+def operator(op: Op) -> Any:
+    return getattr(torch.ops.gradgen, op.name)
+
+
+def layouts(op: Op) -> Iterator[list[torch.Tensor]]:
+    """Inputs in order, in channels_last, with gaps, and broadcast."""
+    yield op.sample((4, 6), dtype=torch.float32)
+    yield [x.contiguous(memory_format=torch.channels_last) for x in op.sample((2, 3, 4, 5), dtype=torch.float32)]
+    yield [x.t()[::2] for x in op.sample((5, 6), dtype=torch.float32)]
+    yield op.sample((3, 4), (4,), dtype=torch.float64)
+
+
+@every
+def test_opcheck(op: Op) -> None:
+    for inputs in layouts(op):
+        for k in op.differentiable:
+            inputs[k].requires_grad_()
+        torch.library.opcheck(operator(op).default, (*inputs, *op.others.values()))
+
+
+@every
+def test_values_and_gradients_are_those_of_the_op(op: Op) -> None:
+    for inputs in layouts(op):
+        own = gradients(op, inputs, **op.others)
+        with rt.record_paths() as record:
+            leaves = [x.clone().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+            results = as_tuple(operator(op)(*leaves, **op.others))
+            grads = torch.autograd.grad(sum(r.sum() for r in results), [leaves[k] for k in op.differentiable])
+        assert {path for _, path in record} == {"cpu"}
+        for found, expected in zip((*results, *grads), own, strict=True):
+            assert found.stride() == expected.stride()
+            assert torch.equal(found, expected)
+
+
+@every
+def test_gradcheck(op: Op) -> None:
+    inputs = op.sample((3,), grad=True)
+    assert torch.autograd.gradcheck(operator(op), inputs)
+    assert torch.autograd.gradgradcheck(operator(op), inputs)
+
+
+@every
+@pytest.mark.parametrize("dims", [(0, 0), (1, 1), (0, None), (1, 0)], ids=str)
+def test_vmap(op: Op, dims: tuple[int | None, int | None]) -> None:
+    inputs = op.sample((3, 3))
+    in_dims = tuple(dims[min(k, 1)] for k in range(len(inputs)))
+    mapped, expected = (as_tuple(torch.vmap(f, in_dims)(*inputs)) for f in (operator(op), op))
+    for found, right in zip(mapped, expected, strict=True):
+        torch.testing.assert_close(found, right)
+    nested = torch.vmap(torch.vmap(operator(op)))(*inputs)
+    for found, right in zip(as_tuple(nested), as_tuple(op(*inputs)), strict=True):
+        torch.testing.assert_close(found, right)
+
+
+def test_vmap_where_inputs_broadcast() -> None:
+    """What is mapped over stays apart from what broadcasts, whatever the ranks."""
+    x, y = torch.randn(5, 4), torch.randn(5, 2, 4)
+    multiply = get("max_gate")
+    for a, b in ((x, y), (y, x)):
+        found = torch.vmap(operator(multiply))(a, b)
+        assert torch.equal(found, torch.maximum(x[:, None], y))
+
+
+class Model(torch.nn.Module):
+    """An op amid others."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        results = as_tuple(self.call(*[2 * x for x in inputs]))
+        return sum((1 + k) * result for k, result in enumerate(results)) + torch.ones(())
+
+
+@every
+def test_an_exported_program_has_the_operator_and_is_saved_and_loaded(op: Op, tmp_path: Path) -> None:
+    inputs, others = op.sample((4, 3)), op.sample((7, 3), seed=1)
+    size = torch.export.Dim("size")
+    program = torch.export.export(
+        Model(operator(op)), tuple(inputs), dynamic_shapes={"inputs": ({0: size},) * len(inputs)}
+    )
+    assert operator(op).default in [node.target for node in program.graph.nodes]
+    torch.export.save(program, tmp_path / "program.pt2")
+    loaded = torch.export.load(tmp_path / "program.pt2").module()
+    torch.testing.assert_close(loaded(*others), Model(op)(*others))
+
+
+def test_a_compiled_graph_has_the_operator() -> None:
+    found: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: Any) -> Any:
+        found.append(graph)
+        return graph.forward
+
+    x = torch.randn(5, requires_grad=True)
+    compiled = torch.compile(Model(torch.ops.gradgen.swish), fullgraph=True, backend=backend)
+    compiled(x).sum().backward()
+    assert torch.ops.gradgen.swish in [node.target for node in found[0].graph.nodes]
+    (expected,) = torch.autograd.grad(Model(get("swish"))(x).sum(), x)
+    torch.testing.assert_close(x.grad, expected)
+
+
+def test_bad_arguments_are_told_as_the_op_tells_them() -> None:
+    with pytest.raises(NotImplementedError, match=r"\"swish\" not implemented for 'Long' .*x\.float\(\)"):
+        torch.ops.gradgen.swish(torch.arange(3))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        torch.ops.gradgen.max_gate(torch.zeros(2), torch.zeros(3))
+
+
+def test_it_can_be_registered_again() -> None:
+    exec(operator_text(subject(get("exp")).formula), {"rt": rt, **vars(get("exp").code)})
+    x = torch.randn(3)
+    assert torch.equal(torch.ops.gradgen.exp(x), get("exp")(x))
+
+
+def test_defaults_in_a_schema(tmp_path: Path) -> None:
+    """Infinity cannot be one: who calls the operator has to name it, and what comes after."""
+    spec = tmp_path / "slope.py"
+    spec.write_text(SPEC)
+    text = operator_text(load(spec)[0])
+    schema = "slope(Tensor x, float k, int n=2, bool is_odd=True) -> Tensor"
+    assert text == f'rt.operator("{schema}", SlopeFunction, slope)'
+
+
+class TestBuild:
+    """The option of the command."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("formulas").mkdir()
+        Path("formulas", "cube_of.py").write_text(
+            "from gradgen import Tensor, op\n\n@op\ndef cube_of(x: Tensor):\n    return x**3\n"
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(main, [*arguments, "--jobs", "1"])
+        return done.exit_code, done.output
+
+    def test_operators_stay_until_they_are_taken_away(self) -> None:
+        module = Path("generated", "cube_of.py")
+        assert self.run("build")[0] == 0
+        assert "rt.operator" not in module.read_text()
+        code, told = self.run("check", "--library")
+        assert (code, "built with --library, or without it" in told) == (1, True)
+        assert self.run("build", "--library")[0] == 0
+        assert module.read_text().count('rt.operator("cube_of(Tensor x) -> Tensor", CubeOfFunction, cube_of)') == 1
+        assert self.run("check")[0] == 0
+        text = module.read_text()
+        assert self.run("build", "--force")[0] == 0
+        assert module.read_text() == text
+        assert self.run("build", "--no-library")[0] == 0
+        assert "rt.operator" not in module.read_text()
+
+    def test_importing_the_module_is_all_there_is_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.run("build", "--library", "-o", "with_operators")[0] == 0
+        monkeypatch.syspath_prepend(".")
+        try:
+            __import__("with_operators.cube_of")
+            assert torch.ops.gradgen.cube_of(torch.tensor([2.0])).item() == 8
+        finally:
+            for name in [name for name in sys.modules if name.startswith("with_operators")]:
+                del sys.modules[name]
