@@ -43,6 +43,7 @@ class Section:
         documentation: what the module's docstring says of it.
         code: its kernels, classes and function.
         exported: the public names among these.
+        functions: the public functions among these.
         operator: what makes it an operator of `torch.ops`.
         doubts: what the user may not have meant, or should not trust.
     """
@@ -52,6 +53,7 @@ class Section:
     documentation: str
     code: str
     exported: tuple[str, ...]
+    functions: tuple[str, ...]
     operator: str
     doubts: tuple[str, ...] = ()
 
@@ -69,6 +71,7 @@ def render_section(spec: Path, operation: Operation, templates: Path) -> Section
         documentation,
         code,
         op.exported,
+        op.functions,
         operator_text(operation.formula),
         tuple(doubts(operation)),
     )
@@ -89,7 +92,12 @@ def render_module(sections: Sequence[Section], templates: Path, library: bool = 
     return (
         _environment(templates)
         .get_template("module.py.j2")
-        .render(sections=sections, exported=exported, library=library)
+        .render(
+            sections=sections,
+            exported=exported,
+            wrapped=[name for section in sections for name in section.functions],
+            library=library,
+        )
     )
 
 
@@ -377,8 +385,13 @@ class _OperationText:
     @property
     def exported(self) -> tuple[str, ...]:
         """What users are to find in the module."""
-        in_place = [f"{self.class_name}InplaceFunction", f"{self.name}_"] if self.is_in_place else []
-        return self.class_name, f"{self.class_name}Function", self.name, *in_place
+        in_place = [f"{self.class_name}InplaceFunction"] if self.is_in_place else []
+        return self.class_name, f"{self.class_name}Function", *self.functions, *in_place
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The public functions."""
+        return (self.name, f"{self.name}_") if self.is_in_place else (self.name,)
 
     @property
     def summary(self) -> str:

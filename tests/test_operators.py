@@ -141,6 +141,23 @@ def test_a_compiled_graph_has_the_operator() -> None:
     torch.testing.assert_close(x.grad, expected)
 
 
+@pytest.mark.parametrize(
+    "differentiate", [lambda f, x: torch.func.jvp(f, (x,), (x,)), lambda f, x: torch.func.jacfwd(f)(x)]
+)
+def test_forward_mode_is_refused_not_wrong(differentiate: Callable[..., Any]) -> None:
+    """torch 2.13 drops the tangent."""
+    with pytest.raises(NotImplementedError, match=r"swish has no forward-mode derivative.*; call swish"):
+        differentiate(torch.ops.gradgen.swish, torch.randn(3))
+
+
+def test_dual_numbers() -> None:
+    x, tangent = torch.randn(4), torch.randn(4)
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(x, tangent)
+        found, expected = (torch.autograd.forward_ad.unpack_dual(f(x)) for f in (torch.ops.gradgen.swish, get("swish")))
+        assert torch.equal(found.tangent, expected.tangent)
+
+
 def test_bad_arguments_are_told_as_the_op_tells_them() -> None:
     with pytest.raises(NotImplementedError, match=r"\"swish\" not implemented for 'Long' .*x\.float\(\)"):
         torch.ops.gradgen.swish(torch.arange(3))

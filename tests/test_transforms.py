@@ -102,6 +102,29 @@ def test_modules_train_in_a_network(op: Op) -> None:
     assert_close(found, expected)
 
 
+@every
+def test_symbolic_tracing_keeps_ops_whole(op: Op) -> None:
+    """As torch.fx does with torch's own, which tools that take a network apart by it rely on."""
+    traced = torch.fx.symbolic_trace(op.module_class())
+    assert [node.target for node in traced.graph.nodes if node.op == "call_function"] == [op.function]
+    inputs = op.sample((5,))
+    for found, expected in zip(as_tuple(traced(*inputs)), as_tuple(op(*inputs)), strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_symbolic_tracing_of_a_function_that_was_imported_is_told() -> None:
+    swish = get("swish").function
+
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return swish(x)
+
+    with pytest.raises(
+        TypeError, match=r"must be Tensor, not Proxy; have torch\.fx\.wrap\(\"swish\"\) beside the import"
+    ):
+        torch.fx.symbolic_trace(Model())
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # torch.func
 # ---------------------------------------------------------------------------------------------------------------------
