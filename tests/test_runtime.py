@@ -947,7 +947,7 @@ def test_another_compiler_compiles_anew(own_cache: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_sixteen_processes_at_once_compile_once(own_cache: Path, compilations: Path, tmp_path: Path) -> None:
+def test_thirty_two_processes_at_once_compile_once(own_cache: Path, compilations: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
 
     def work() -> None:
@@ -955,9 +955,9 @@ def test_sixteen_processes_at_once_compile_once(own_cache: Path, compilations: P
             time.sleep(0.001)
         assert use_swish() == ({"cpu"}, [])
 
-    children = [fork(work) for _ in range(16)]
+    children = [fork(work) for _ in range(32)]
     go.touch()
-    assert [exit_code(child) for child in children] == [0] * 16
+    assert [exit_code(child) for child in children] == [0] * 32
     assert len(libraries(own_cache)) == LIBRARIES
     assert len(compilations.read_text().splitlines()) == LIBRARIES
     assert sorted(own_cache.iterdir()) == libraries(own_cache)  # neither locks nor temporary files are left

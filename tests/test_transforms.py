@@ -217,6 +217,31 @@ def test_hessians_reverse_over_reverse(op: Op) -> None:
 
 
 @every
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_jacobians_and_hessians_in_batches(op: Op, strategy: str) -> None:
+    """By torch.autograd.grad with `is_grads_batched`, which has a vmap of its own."""
+    inputs = op.sample((3,))
+
+    def function(*leaves: Tensor) -> Tensor:
+        rest = iter(leaves)
+        results = as_tuple(op(*[next(rest) if k in op.differentiable else x for k, x in enumerate(inputs)]))
+        return sum((1 + k) * result for k, result in enumerate(results))  # type: ignore[return-value]
+
+    def scalar(*leaves: Tensor) -> Tensor:
+        return (function(*leaves) ** 2).sum()
+
+    leaves = tuple(inputs[k] for k in op.differentiable)
+    functional = torch.autograd.functional
+    assert_close(
+        functional.jacobian(function, leaves, vectorize=True, strategy=strategy), functional.jacobian(function, leaves)
+    )
+    assert_close(
+        functional.hessian(scalar, leaves, vectorize=True, outer_jacobian_strategy=strategy),
+        functional.hessian(scalar, leaves),
+    )
+
+
+@every
 def test_vjp(op: Op) -> None:
     inputs = op.sample((3,))
     results, pull = vjp(op.function, *inputs)

@@ -1,0 +1,94 @@
+"""docs/pytorch.md: what torch does not support, and what happens then. A test that fails may be good news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from gallery import get
+from subjects import subject
+from torch import Tensor
+from torch.func import functionalize, grad, jacrev, jvp, vmap
+
+from gradgen.render import operator_text
+
+rt = gallery.runtime()
+swish, binarize = get("swish").function, get("binarize").function
+STATED = (Path(__file__).parents[1] / "docs" / "pytorch.md").read_text()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> None:
+    exec(operator_text(subject(get("swish")).formula), {"rt": rt, **vars(get("swish").code)})
+
+
+def test_the_document_is_of_this_version() -> None:
+    assert f"torch {'.'.join(torch.__version__.split('.')[:2])}." in STATED
+
+
+def derived(f: Callable[[Tensor], Tensor], times: int) -> Callable[[Tensor], Tensor]:
+    """The derivative by forward mode within forward mode."""
+    if times == 0:
+        return f
+    return lambda x: jvp(derived(f, times - 1), (x,), (torch.ones_like(x),))[1]
+
+
+def test_forward_mode_three_times() -> None:
+    x = torch.randn(3, dtype=torch.float64)
+    torch.testing.assert_close(derived(swish, 2)(x), torch.func.vmap(grad(grad(swish)))(x))
+    with pytest.raises(NotImplementedError, match="more than twice; differentiate in reverse as well"):
+        derived(swish, 3)(x)
+
+
+def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(f, fullgraph=True, backend="eager")
+
+
+def test_a_gradient_of_ones_own_in_transforms_within_the_compiler() -> None:
+    x = torch.tensor([0.3, -0.2, 2.0])
+    own, of_the_formula = torch.tensor([1.0, 1.0, 0.0]), torch.zeros(3)
+    for derivative in (grad(lambda x: binarize(x).sum()), derived(binarize, 1)):
+        assert torch.equal(derivative(x), own)
+        assert torch.equal(compiled(derivative)(x), of_the_formula)
+    leaf = x.clone().requires_grad_()
+    compiled(binarize)(leaf).sum().backward()
+    assert torch.equal(leaf.grad, own)
+
+
+def test_functionalize() -> None:
+    with pytest.raises(RuntimeError, match="NYI: Functionalize rule for custom_function_call"):
+        functionalize(swish)(torch.randn(3))
+
+
+@pytest.mark.parametrize("transform", [lambda f: grad(lambda x: f(x).sum()), jacrev], ids=["grad", "jacrev"])
+def test_transforms_of_operators(transform: Callable[..., Any]) -> None:
+    with pytest.raises(RuntimeError, match="must override the setup_context staticmethod"):
+        transform(torch.ops.gradgen.swish)(torch.randn(3))
+
+
+def test_tensors_for_hyper_parameters() -> None:
+    x, beta = torch.randn(3), torch.ones(3)
+    with pytest.raises(TypeError, match=r"must be float, not Tensor; .* declare the parameter as `beta: Tensor`"):
+        swish(x, beta)
+    with pytest.raises(TypeError, match=r"must be float, not Tensor; .* declare the parameter as `beta: Tensor`"):
+        vmap(swish)(x, beta)
+
+
+def test_masked_tensors() -> None:
+    x = torch.masked.masked_tensor(torch.randn(3), torch.tensor([True, False, True]))
+    for function in (swish, torch.nn.functional.silu):
+        with pytest.raises(TypeError, match="Multiple dispatch failed"):
+            function(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchscript() -> None:
+    x = torch.randn(3)
+    with pytest.raises(RuntimeError, match="not defined on python value of type 'Kernel'"):
+        torch.jit.script(swish)
+    assert torch.allclose(torch.jit.trace(swish, (x,))(x), swish(x))

@@ -1,0 +1,159 @@
+"""The gallery on tensors of every kind, beside the same in PyTorch's own operations."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from gallery import OPS, Op, as_tuple, get, total
+from torch import Tensor
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils.data import DataLoader, Dataset
+
+every = pytest.mark.parametrize("op", OPS, ids=str)
+
+
+def significant(tensor: Tensor) -> list[int]:
+    """The strides that say where an element is."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
+
+
+def gaps(tensor: Tensor) -> Tensor:
+    """The same numbers with others between them."""
+    wide = torch.full((*tensor.shape, 2), 9.0, dtype=tensor.dtype)
+    wide[..., 0] = tensor
+    return wide[..., 0]
+
+
+def offset(tensor: Tensor) -> Tensor:
+    """The same numbers, not at the start of their storage."""
+    return torch.cat([torch.zeros(3, dtype=tensor.dtype), tensor.flatten()])[3:].view(tensor.shape)
+
+
+def negative(tensor: Tensor) -> Tensor:
+    """The same numbers as a view that says that they are negated in memory."""
+    view = torch._neg_view(-tensor)
+    assert view.is_neg()
+    return view
+
+
+def of_conjugates(tensor: Tensor) -> Tensor:
+    """The same numbers as the imaginary parts of a conjugate view."""
+    view = torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
+    assert view.is_neg()
+    return view
+
+
+# Shape, and what is made of numbers of that shape.
+KINDS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
+    "in order": ((3, 4), lambda x: x),
+    "channels last": ((2, 3, 4, 5), lambda x: x.contiguous(memory_format=torch.channels_last)),
+    "channels last in 3d": ((2, 3, 2, 4, 5), lambda x: x.contiguous(memory_format=torch.channels_last_3d)),
+    "permuted": ((2, 3, 4), lambda x: x.permute(2, 0, 1).contiguous().permute(1, 2, 0)),
+    "with gaps": ((3, 4), gaps),
+    "with gaps, transposed": ((3, 4), lambda x: gaps(x.t()).t()),
+    "expanded": ((3, 4), lambda x: x[:1].expand(3, 4)),
+    "overlapping": ((12,), lambda x: x.as_strided((4, 5), (2, 1))),
+    "offset": ((3, 5), offset),
+    "negative": ((3, 4), negative),
+    "of conjugates": ((3, 4), of_conjugates),
+    "empty": ((3, 0, 2), lambda x: x),
+    "0-d": ((), lambda x: x),
+    "one element": ((1, 1, 1), lambda x: x),
+}
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_and_gradients_of_every_kind(op: Op, dtype: torch.dtype, kind: str) -> None:
+    """What the same numbers give that lie in order, in a result that lies as torch's own does."""
+    if kind == "of conjugates" and dtype is torch.bfloat16:
+        pytest.skip("no complex type has parts of bfloat16")
+    shape, made = KINDS[kind]
+    inputs = [made(x) for x in op.sample(shape, dtype=dtype)]
+    plain = [x.clone(memory_format=torch.contiguous_format) for x in inputs]
+    found = [[x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(xs)] for xs in (inputs, plain)]
+    results = [as_tuple(op(*leaves)) for leaves in found]
+    for one, other in zip(*results, strict=True):
+        assert one.dtype is dtype
+        assert torch.equal(one, other)
+        if len(inputs) == 1:
+            assert significant(one) == significant(torch.sigmoid(inputs[0]))
+    grads = [
+        torch.autograd.grad(total(own), [leaves[k] for k in op.differentiable])
+        for own, leaves in zip(results, found, strict=True)
+    ]
+    for one, other in zip(*grads, strict=True):
+        assert torch.equal(one, other)
+
+
+class Tagged(Tensor):
+    """A subclass by `__torch_function__`, that of Tensor."""
+
+
+@every
+def test_a_subclass_of_the_function_protocol(op: Op) -> None:
+    inputs = op.sample((4,))
+    tagged = [x.as_subclass(Tagged).requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    for found, expected in zip(as_tuple(op(*tagged)), as_tuple(op(*inputs)), strict=True):
+        assert type(found) is Tagged
+        torch.testing.assert_close(found.detach().as_subclass(Tensor), expected, rtol=1e-13, atol=1e-15)
+    grads = torch.autograd.grad(total(op(*tagged)), [tagged[k] for k in op.differentiable])
+    plain = [x.requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    expected = torch.autograd.grad(total(op(*plain)), [plain[k] for k in op.differentiable])
+    for found, right in zip(grads, expected, strict=True):
+        torch.testing.assert_close(found.as_subclass(Tensor), right, rtol=1e-12, atol=1e-14)
+
+
+@every
+def test_a_subclass_of_the_dispatch_protocol(op: Op) -> None:
+    """Two tensors in one: an operation is done to both."""
+    pairs = [op.sample((4,)), op.sample((4,), seed=1)]
+    twos = [TwoTensor(a, b).requires_grad_(k in op.differentiable) for k, (a, b) in enumerate(zip(*pairs, strict=True))]
+    results = as_tuple(op(*twos))
+    grads = torch.autograd.grad(sum(r.sum() for r in results), [twos[k] for k in op.differentiable])
+    for side, inputs in zip(("a", "b"), pairs, strict=True):
+        leaves = [x.requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+        own = as_tuple(op(*leaves))
+        expected = torch.autograd.grad(sum(r.sum() for r in own), [leaves[k] for k in op.differentiable])
+        for found, right in zip((*results, *grads), (*own, *expected), strict=True):
+            assert type(found) is TwoTensor
+            torch.testing.assert_close(getattr(found, side).detach(), right.detach(), rtol=1e-12, atol=1e-14)
+
+
+@every
+def test_meta_tensors(op: Op) -> None:
+    for kind in ("in order", "channels last", "with gaps, transposed", "empty", "0-d"):
+        shape, made = KINDS[kind]
+        inputs = [made(x) for x in op.sample(shape)]
+        found = as_tuple(op(*[torch.empty_strided(x.shape, x.stride(), device="meta") for x in inputs]))
+        for one, other in zip(found, as_tuple(op(*inputs)), strict=True):
+            assert one.is_meta
+            assert (one.shape, significant(one)) == (other.shape, significant(other))
+
+
+class Swished(Dataset[Tensor]):
+    """What a worker of a DataLoader computes."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, k: int) -> Tensor:
+        x = torch.linspace(-3, 3, 5000).requires_grad_()
+        y = get("swish")(x + k)
+        (slope,) = torch.autograd.grad(y.sum(), x)
+        return torch.stack([y.detach(), slope])
+
+
+@pytest.mark.parametrize("start", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
+def test_workers_of_a_data_loader(start: str) -> None:
+    data = Swished()
+    expected = torch.stack(
+        [data[k] for k in range(len(data))]
+    )  # torch's threads run here before the workers are forked
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": start, "batch_size": 2}
+    assert torch.equal(torch.cat(list(DataLoader(data, **options))), expected)
