@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from pathlib import Path
 from typing import Any
 
 import gallery
@@ -311,6 +312,18 @@ def test_compiled_modules_without_gradient(op: Op) -> None:
     with torch.no_grad():
         found, expected = as_tuple(compiled(*inputs)), as_tuple(module(*inputs))
     torch.testing.assert_close(found, expected)
+
+
+@every
+def test_exported_saved_and_loaded(op: Op, tmp_path: Path) -> None:
+    """As torch operations, for any size."""
+    inputs, others = op.sample((4, 3)), op.sample((7, 3), seed=1)
+    sizes = {name: {0: torch.export.Dim("size")} for name in op.tensors}
+    program = torch.export.export(op.module_class(), tuple(inputs), dynamic_shapes=sizes)
+    torch.export.save(program, tmp_path / "program.pt2")
+    loaded = torch.export.load(tmp_path / "program.pt2").module()
+    for found, expected in zip(as_tuple(loaded(*others)), as_tuple(op(*others)), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.slow
