@@ -1,4 +1,4 @@
-"""python -m benchmarks cpu | gpu | build: see docs/performance.md."""
+"""python -m benchmarks cpu | gpu | build | launch: see docs/performance.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import generator, report
+from benchmarks import generator, launch, report
 from benchmarks.cases import CASES, Case, functions
 from benchmarks.machine import description
 from benchmarks.measure import COMPILED, EAGER, JITERATOR, LIGER, OWN, Bench
@@ -63,6 +63,12 @@ def gpu(**options: object) -> None:
 def build() -> None:
     """How long the generator takes."""
     generator.show(Console())
+
+
+@main.command("launch")
+def launch_command() -> None:
+    """Where the time of a call with few elements goes, on the processor."""
+    launch.show(Console())
 
 
 def _run(
