@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 
 import sympy
 from mpmath import mpf
@@ -17,7 +17,7 @@ from gradgen.candidates import Candidates
 from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.expansion import Expansion, Expansions
 from gradgen.extremes import Extremes
-from gradgen.graph import Node, coefficient, inputs_of, topological
+from gradgen.graph import Node, coefficient, inputs_of, substitute, topological
 from gradgen.inner import Inner
 from gradgen.measure import LEAST_REACH, Reference
 from gradgen.primitives import MARKS
@@ -233,19 +233,30 @@ class Choice:
         """
         if len(self._tensors) == 1:
             return
-        new: dict[Node, Node] = {}
-        for part, names in variables.parts_of_sums(self._forms[node], self._tensors):
+        known: dict[Node, Node] = {}
+        for total, ways in variables.sums_in_parts(self._forms[node], self._tensors):
+            for way in ways:
+                new = [self._alone(part, names, known) for part, names in way]
+                changed = [part for (part, _), form in zip(way, new, strict=True) if form is not part]
+                (form,) = substitute([self._forms[node]], {total: reduce(node.graph.add, new)})
+                if changed and self._single.is_same(form, column):
+                    (quality,) = self._measured([form], [column], near=True)
+                    if rank(quality) <= rank(self._quality[node]):
+                        self._forms[node], self._quality[node] = form, quality
+                        texts = ", ".join(Printer({}).expression(part) for part in changed)
+                        how = f"with {texts} as a function by itself"
+                        self._note(node, self.notes[node], how, "the other terms may be 0")
+                        break
+                if not self._is_poor(node):
+                    break
+
+    def _alone(self, part: Node, names: Sequence[str], known: dict[Node, Node]) -> Node:
+        """A part of a sum in the form that is best for it as a function of these inputs; as it is if there are none."""
+        if names and part not in known:
             within = Choice([part], [], names, self._hyper)
             form, _ = next(within.uncompensated(part))
-            if form is not part and rank(within.quality(part)) < rank(within.sound(part)):
-                new[part] = form
-        if new:
-            form = variables.with_parts(self._forms[node], new)
-            (quality,) = self._measured([form], [column], near=True)
-            if rank(quality) <= rank(self._quality[node]) and self._single.is_same(form, column):
-                self._forms[node], self._quality[node] = form, quality
-                texts = ", ".join(Printer({}).expression(part) for part in new)
-                self._note(node, self.notes[node], f"with {texts} as a function by itself", "the other terms may be 0")
+            known[part] = form if rank(within.quality(part)) < rank(within.sound(part)) else part
+        return known.get(part, part)
 
     def _alternatives(self, node: Node, column: int) -> Iterator[tuple[Node, str]]:
         """Other forms of a result, each with what it is; more and more of them as long as none is good."""

@@ -98,14 +98,23 @@ def _comparisons(derivatives: Sequence[Node]) -> list[_Comparison]:
 
 
 def _mended(value: Node, derivatives: list[Node], comparison: _Comparison, tensors: Sequence[str]) -> list[Node]:
-    """The derivatives with their comparisons decided as on the upper side of this kink, where that is called for."""
+    """The derivatives with their comparisons decided as on one side of this kink, where that is called for."""
     points = [found for found in _points(comparison, tensors, value) if _is_real(value, *found)]
     if not points or not all(_is_smooth_but_wrong(value, derivatives, *found) for found in points):
         return derivatives
-    point, name = points[0]
-    decided = _decided(derivatives, point, name)
-    right = all(_agree(_values(decided, p), _values(decided, _moved(p, n, 1))) for p, n in points)
-    return decided if right else derivatives
+    for direction in (1, -1):
+        decided = _decided(derivatives, *points[0], direction)
+        if all(_is_right(decided, derivatives, *found) for found in points):
+            return decided
+    return derivatives
+
+
+def _is_right(decided: list[Node], derivatives: list[Node], point: Point, name: str) -> bool:
+    """Whether derivatives are on a kink what they were beside it, and beside it are what they were."""
+    above, below = _moved(point, name, 1), _moved(point, name, -1)
+    expected = _values(derivatives, above)
+    beside = all(_agree(_values(decided, side), _values(derivatives, side)) for side in (above, below))
+    return beside and _agree(_values(decided, point), expected)
 
 
 def _is_real(value: Node, point: Point, name: str) -> bool:
@@ -124,15 +133,16 @@ def _is_smooth_but_wrong(value: Node, derivatives: list[Node], point: Point, nam
     return _agree(up, down) and not _agree(_values(derivatives, point), up)
 
 
-def _decided(derivatives: list[Node], point: Point, name: str) -> list[Node]:
-    """The derivatives with every comparison that is undecided at the point decided as just above it."""
-    beside = _moved(point, name, 1)
+def _decided(derivatives: list[Node], point: Point, name: str, direction: int) -> list[Node]:
+    """The derivatives with every comparison that is undecided at the point, but not beside it, decided as beside it."""
+    beside = _moved(point, name, direction)
     new: dict[Node, Node] = {}
     for comparison in _comparisons(derivatives):
         left, right = (_values([side], point)[0] for side in (comparison.left, comparison.right))
         if abs(left - right) < _EQUAL:
-            above = [_values([side], beside)[0] for side in (comparison.left, comparison.right)]
-            new[comparison.node] = _with_equality(comparison, above[0] > above[1])
+            left, right = (_values([side], beside)[0] for side in (comparison.left, comparison.right))
+            if abs(left - right) >= _EQUAL:
+                new[comparison.node] = _with_equality(comparison, left > right)
     return substitute(derivatives, new)
 
 

@@ -246,6 +246,19 @@ def multiplied_out(node: Node) -> Node:
     return _with_each(node, "mul", _over_the_terms)
 
 
+def written_out(total: Node) -> Node:
+    """A sum with the products of sums in it written out, and like terms put together: x + (1 - y)*(1 + y)."""
+    left, done = [_as_product(term) for term in terms(total, most=_LONGEST)], list[Product]()
+    while left and len(left) + len(done) <= _LONGEST:
+        product = left.pop(0)
+        parts = _spread(_as_term(product))
+        done += parts if len(parts) == 1 else []
+        left = (parts if len(parts) > 1 else []) + left
+    if left:
+        return total
+    return _sum([_as_term((number, done[k][1])) for number, k in _alike(done)])
+
+
 def collected(node: Node) -> Node:
     """The node with hyper-parameters in sums taken together: x**2 - k*x**2 as (1 - k)*x**2."""
     return _with_each(node, "add", _by_tensors)

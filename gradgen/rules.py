@@ -204,6 +204,15 @@ RULES: tuple[Rule, ...] = (
     Rule("log(sqrt(u))", "log(u)/2", "the root rounds what is near 1"),
     Rule("log(1 + u)", "log1p(u)", "1 + u rounds a small u away"),
     Rule("log1p(expm1(u))", "u", _OVERFLOW),
+    *(
+        Rule(pattern, replacement, "what is taken off within is only added again", symbolic="u")
+        for pattern, replacement in (
+            ("u + maximum(v, t - u)", "maximum(u + v, t)"),
+            ("u + minimum(v, t - u)", "minimum(u + v, t)"),
+            ("u + maximum(v, minimum(w, t - u))", "maximum(u + v, minimum(u + w, t))"),
+            ("u + minimum(v, maximum(w, t - u))", "minimum(u + v, maximum(u + w, t))"),
+        )
+    ),
     Rule("maximum(u, 0) + softplus(-abs(u))", "softplus(u)", "the stable form, typed by hand, has a kink that is none"),
     Rule("u - softplus(u)", "-softplus(-u)", "a difference of two large numbers"),
     Rule("v*softplus(u/v) - u", "v*softplus(-u/v)", "a difference of two large numbers"),
@@ -232,6 +241,10 @@ RULES: tuple[Rule, ...] = (
         Rule(f"{relation}(a*u, b)", f"{after}(u, b/a)", _ROUNDED, condition)
         for relation, opposite in (("gt", "lt"), ("ge", "le"), ("lt", "gt"), ("le", "ge"))
         for after, condition in ((relation, _scales), (opposite, _turns))
+    ),
+    *(
+        Rule(f"{relation}(u**2, v**2)", f"{relation}(abs(u), abs(v))", "both squares overflow, or vanish")
+        for relation in ("gt", "ge", "lt", "le")
     ),
     Rule("gt(maximum(u, a), b)", "gt(u, b)", _ROUNDED, _below),
     Rule("gt(minimum(u, a), b)", "gt(u, b)", _ROUNDED, _above),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from gradgen.differentiate import gradient
 from gradgen.graph import HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
-from gradgen.rewrite import factored, factors, rewrite, terms
+from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 
 # Inputs that stand for something else; no user can give these names
 DIFFERENCE, PRODUCT, ROOT, ARGUMENT = "a difference", "a product", "a root", "the argument"
@@ -150,45 +150,45 @@ def _by(total: Node, pivot: Node) -> Change | None:
     return None if solution is None else Change(total, variable, pivot, solution)
 
 
-def parts_of_sums(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, list[str]]]:
-    """Sums of those terms of a sum that are functions of the same inputs, but not of all; and of which.
+Way = list[
+    tuple[Node, Sequence[str]]
+]  # what is to be added up, with the inputs of those that may be functions by themselves
 
-    Alone, the largest first: exp(y) - y of exp(y) - y + x**2.
+
+def sums_in_parts(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, list[Way]]]:
+    """The sums of functions of fewer inputs than they have themselves, with the ways to take them apart.
+
+    The largest are exp(y) - 1 - y and x**2 of exp(y) - 1 - y + x**2, but 1 may also have been taken for x**2 - 1.
     """
     order = topological([node])
     inner = {arg for below in order if below.op == "add" for arg in below.args}
     for total in [below for below in order if below.op == "add" and below not in inner]:
-        for names, part in _parts(total, tensors).items():
-            is_linear = all(item is None or item.op == "input" for _, item in terms(part))
-            if part.op == "add" and not is_linear and 0 < len(names) < len(_tensors_of(total, tensors)):
-                yield part, list(names)
+        ways = [way for way in _ways(total, tensors) if any(names for _, names in way)]
+        if ways:
+            yield total, ways
 
 
-def with_parts(node: Node, new: Mapping[Node, Node]) -> Node:
-    """The node with other forms of parts of its sums."""
-    tensors = inputs_of([node])
-    sums = {}
-    for total in [below for below in topological([node]) if below.op == "add"]:
-        parts = _parts(total, tensors).values()
-        if not new.keys().isdisjoint(parts):
-            sums[total] = reduce(node.graph.add, (new.get(part, part) for part in parts))
-    return substitute([node], sums)[0]
+def _ways(total: Node, tensors: Sequence[str]) -> Iterator[Way]:
+    """The terms of a sum, added up by the inputs that they are functions of; a number is a part of any of them."""
+    every = len(_tensors_of(total, tensors))
+    for form in dict.fromkeys([total, written_out(total)]):
+        parts: dict[tuple[str, ...], Node] = {}
+        rest = total.graph.const(0)
+        for number, item in terms(form):
+            one = total.graph.const(number) if item is None else number * item
+            names = tuple(_tensors_of(one, tensors))
+            if names:
+                parts[names] = parts[names] + one if names in parts else one
+            else:
+                rest = rest + one
+        for place in sorted(parts, key=len)[: None if not rest.is_number(0) else 1]:
+            found = {**parts, place: rewrite([parts[place] + rest])[0]} if not rest.is_number(0) else parts
+            yield [(part, names if len(names) < every and _is_curved(part) else ()) for names, part in found.items()]
 
 
-def _parts(total: Node, tensors: Sequence[str]) -> dict[tuple[str, ...], Node]:
-    """The terms of a sum, added up by the inputs that they are functions of; numbers are a part of the first."""
-    graph, parts, rest = total.graph, dict[tuple[str, ...], Node](), total.graph.const(0)
-    for number, item in terms(total):
-        one = graph.const(number) if item is None else number * item
-        names = tuple(_tensors_of(one, tensors))
-        if names:
-            parts[names] = parts[names] + one if names in parts else one
-        else:
-            rest = rest + one
-    if parts and not rest.is_number(0):
-        first = min(parts, key=len)
-        parts[first] = parts[first] + rest
-    return parts
+def _is_curved(part: Node) -> bool:
+    """Whether a part is a sum of more than inputs."""
+    return part.op == "add" and any(item is not None and item.op != "input" for _, item in terms(part))
 
 
 def relative_to_rest(node: Node, change: Change) -> tuple[Node, Node] | None:

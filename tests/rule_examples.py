@@ -138,6 +138,10 @@ EXAMPLES = {
     "log(sqrt(u))": Example("log(sqrt(1 + x))", x=1e-10),
     "log(1 + u)": Example("log(1 + x)", x=1e-10),
     "log1p(expm1(u))": Example("log1p(exp(x) - 1)", x=800.0),
+    "u + maximum(v, t - u)": Example("y + maximum(-k, x - y)", x=1e-10, y=0.1, k=0.2),
+    "u + minimum(v, t - u)": Example("y + minimum(k, x - y)", x=1e-10, y=-0.1, k=0.2),
+    "u + maximum(v, minimum(w, t - u))": Example("y + maximum(-k, minimum(k, x - y))", x=1e-10, y=0.1, k=0.2),
+    "u + minimum(v, maximum(w, t - u))": Example("y + minimum(k, maximum(-k, x - y))", x=1e-10, y=0.1, k=0.2),
     "maximum(u, 0) + softplus(-abs(u))": Example("maximum(x, 0) + log(1 + exp(-abs(x)))", by="x", x=0.0),
     "u - softplus(u)": Example(
         "y*(x - log(1 + exp(x))) - (1 - y)*log(1 + exp(x))", after="v*softplus(u) + w*softplus(-u)", x=-0.01, y=100.0
@@ -167,6 +171,15 @@ EXAMPLES = {
             ("le", "ge", _ABOVE_3, _BELOW_3),
         )
         for after, a, x in ((relation, "2", x), (opposite, "-2", y))
+    },
+    **{
+        f"{relation}(u**2, v**2)": Example(f"where({relation}(x**2, y**2), 1 + x, -x)", x=x, y=y)
+        for relation, x, y in (
+            ("gt", 2e200, 1e200),
+            ("ge", 1e200, 2e200),
+            ("lt", 1e200, 2e200),
+            ("le", 2e200, 1e200),
+        )
     },
     "gt(maximum(u, a), b)": Example("maximum(maximum(x + 3, 5), 6)", by="x", x=_ABOVE_3),
     "gt(minimum(u, a), b)": Example("maximum(minimum(x + 3, 7), 6)", by="x", x=_ABOVE_3),

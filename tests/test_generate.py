@@ -102,6 +102,28 @@ def test_two_inputs_meet_at_a_kink_that_is_none(tmp_path: Path) -> None:
     assert y.grad.tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize(("new", "old", "gain"), [("lp", "lq", "a"), ("x", "q", "a"), ("new", "old", "adv")])
+def test_branches_that_are_the_same_in_a_whole_region_count_once(new: str, old: str, gain: str, tmp_path: Path) -> None:
+    """The clipped objective of PPO: within the bounds both arguments of the minimum are the same."""
+    module, _ = build(
+        f"""
+        @op
+        def f({new}: Tensor, {old}: Tensor(grad=False), {gain}: Tensor(grad=False), eps: float = 0.2):
+            r = exp({new} - {old})
+            return -Min(r*{gain}, Max(Min(r, 1 + eps), 1 - eps)*{gain})
+        """,
+        tmp_path,
+    )
+    x, y = (0.3 * torch.randn(500, dtype=torch.float64, generator=torch.Generator().manual_seed(k)) for k in (1, 2))
+    weight = torch.linspace(-2, 2, 500, dtype=torch.float64)
+    x[:10] = y[:10]
+    x.requires_grad_()
+    ratio = torch.exp(x - y)
+    (expected,) = torch.autograd.grad(-torch.minimum(ratio * weight, ratio.clamp(0.8, 1.2) * weight).sum(), x)
+    (found,) = torch.autograd.grad(module.f(x, y, weight).sum(), x)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-15)
+
+
 def test_branches_that_are_not_taken_never_touch(tmp_path: Path) -> None:
     module, _ = build(
         """
