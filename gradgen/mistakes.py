@@ -37,9 +37,10 @@ _HINTS: tuple[tuple[str, str], ...] = (
     (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
     (r"ExprCondPair|\(expr, cond\) pair", "Each branch is a pair: Piecewise((x, x > 0), (0, True))."),
     (
-        r"'Symbol' object (is not (subscriptable|iterable)|cannot be interpreted as an integer)|non-iterable Symbol",
-        _SYMBOLS,
+        r"'Symbol' object cannot be interpreted as an integer",
+        "An input has no value while the formula is read: write the number of steps as a number, range(3).",
     ),
+    (r"'Symbol' object is not (subscriptable|iterable)|non-iterable Symbol", _SYMBOLS),
     (
         r"object is not iterable|Sum requires|Product requires",
         "A formula is computed element by element; it has no sums along a dimension.",

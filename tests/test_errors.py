@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         spec("for _ in range(n):\n        x += 1\n    return x", "x, n: int"),
         6,
         "range(n)",
-        [],
+        ["has no value while the formula is read", "range(3)"],
     ),
     # Decorators
     "no brackets": (HEAD + "@op()\ndef f(x):\n    return x\n", 4, "@op()", ["without brackets"]),
