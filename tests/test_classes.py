@@ -73,6 +73,11 @@ SLOW = [
     "z*(sqrt(1 + (x - y)**2) - 1)",
     "(x - y)/(exp(x - y) - 1)",
     "(x - y)**2/(k**2 + (x - y)**2)",
+    # Sums of functions of one input each, and clips
+    "-(1 + x - y**2 - exp(x))/2",
+    "(exp(x) - 1 - x)/2 + (exp(-y) - 1 + y)/2",
+    "(y + Max(-a, Min(a, x - y)) - z)**2",
+    "Max(x**2, (y + Max(-a, Min(a, x - y)))**2)/2",
 ]
 
 DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "z": "z: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
