@@ -236,19 +236,23 @@ class Choice:
         known: dict[Node, Node] = {}
         for total, ways in variables.sums_in_parts(self._forms[node], self._tensors):
             for way in ways:
-                new = [self._alone(part, names, known) for part, names in way]
-                changed = [part for (part, _), form in zip(way, new, strict=True) if form is not part]
-                (form,) = substitute([self._forms[node]], {total: reduce(node.graph.add, new)})
-                if changed and self._single.is_same(form, column):
-                    (quality,) = self._measured([form], [column], near=True)
-                    if rank(quality) <= rank(self._quality[node]):
-                        self._forms[node], self._quality[node] = form, quality
-                        texts = ", ".join(Printer({}).expression(part) for part in changed)
-                        how = f"with {texts} as a function by itself"
-                        self._note(node, self.notes[node], how, "the other terms may be 0")
-                        break
-                if not self._is_poor(node):
+                if self._take_parts(node, column, total, way, known) or not self._is_poor(node):
                     break
+
+    def _take_parts(self, node: Node, column: int, total: Node, way: variables.Way, known: dict[Node, Node]) -> bool:
+        """Take a sum in a form as the sum of its parts, each in its best form, if that is no worse; tell whether it is."""
+        best = [self._alone(part, names, known) for part, names in way]
+        (form,) = substitute([self._forms[node]], {total: reduce(node.graph.add, best)})
+        changed = [part for (part, _), alone in zip(way, best, strict=True) if alone is not part]
+        if not changed or form is self._forms[node] or not self._single.is_same(form, column):
+            return False
+        (quality,) = self._measured([form], [column], near=True)
+        if rank(quality) > rank(self._quality[node]):
+            return False
+        self._forms[node], self._quality[node] = form, quality
+        how = f"with {', '.join(Printer({}).expression(part) for part in changed)} as a function by itself"
+        self._note(node, self.notes[node], how, "the other terms may be 0")
+        return True
 
     def _alone(self, part: Node, names: Sequence[str], known: dict[Node, Node]) -> Node:
         """A part of a sum in the form that is best for it as a function of these inputs; as it is if there are none."""
