@@ -240,7 +240,7 @@ class Choice:
                     break
 
     def _take_parts(self, node: Node, column: int, total: Node, way: variables.Way, known: dict[Node, Node]) -> bool:
-        """Take a sum in a form as the sum of its parts, each in its best form, if that is no worse; tell whether it is."""
+        """Take a sum in a form as that of its parts, each in its best form, if that is no worse; tell whether it is."""
         best = [self._alone(part, names, known) for part, names in way]
         (form,) = substitute([self._forms[node]], {total: reduce(node.graph.add, best)})
         changed = [part for (part, _), alone in zip(way, best, strict=True) if alone is not part]
