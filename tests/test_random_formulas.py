@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import mpmath
 import pytest
 import torch
 from building import build
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
+from torch import Tensor
 
 from gradgen.choose import Choice
 from gradgen.compensate import compensated
@@ -120,6 +124,62 @@ def agrees(exact: Exact, point: dict[str, float], wrt: list[str], computed: floa
     error = abs(computed - expected) / abs(expected)
     assert error < 1e-7, f"{text} by {wrt} at {point}: {computed}, exactly {mpmath.nstr(expected, 17)}"
     return True
+
+
+# Kinks, of parts that are shared: branches are then the same in whole regions.
+
+
+def piecewise(leaves: list[str]) -> st.SearchStrategy[str]:
+    one, two = ["Abs({})", "Min(Max({}, -1), 1)", "Max({}, 0)", "({})*y", "exp({})"], ["Max({}, {})", "Min({}, {})"]
+    two += ["({}) + ({})", "({}) - ({})"]
+
+    def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        unary = st.builds(lambda form, a: form.format(a), st.sampled_from(one), inner)
+        return unary | st.builds(lambda form, a, b: form.format(a, b), st.sampled_from(two), inner, inner)
+
+    return st.recursive(st.sampled_from([*leaves, "y", "0", "0.5", "2"]), grow, max_leaves=5)
+
+
+def applied(function: Callable[..., Tensor], *args: Tensor | float) -> Tensor:
+    """A function of torch's, of numbers too, and of several by two and two."""
+    tensors = [torch.as_tensor(arg, dtype=torch.float64) for arg in args]
+    return functools.reduce(function, tensors) if len(tensors) > 1 else function(*tensors)
+
+
+def same_as_torch(part: str, text: str) -> None:
+    """Away from kinks the gradient is that of the same text in torch operations."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor):\n    s = {part}\n    return {text}\n", Path(folder))
+        except GradgenError:
+            assume(False)
+        generator = torch.Generator().manual_seed(0)
+        x, y = (torch.randn(300, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2))
+        functions = {"Abs": torch.abs, "exp": torch.exp, "Max": torch.maximum, "Min": torch.minimum}
+        names = {"x": x, "y": y, **{name: partial(applied, function) for name, function in functions.items()}}
+        names["s"] = torch.as_tensor(eval(part, {}, names))
+        expected = torch.as_tensor(eval(text, {}, names))
+        assume(expected.requires_grad and x.requires_grad)
+        found = module.f(x, y)
+        torch.testing.assert_close(found, expected.expand_as(found), rtol=1e-12, atol=1e-12)
+        options = {"materialize_grads": True, "allow_unused": True}
+        grads, right = (torch.autograd.grad(out.sum(), (x, y), **options) for out in (found, expected))
+        torch.testing.assert_close(grads, right, rtol=1e-12, atol=1e-12)
+
+
+@tried(40)
+@example(part="exp(x - y)", text="Min(s*y, Max(Min(s, 1.2), 0.8)*y)")
+@example(part="Max(Min(0, 0), Abs(y))", text="Min(Min(Max(s, -1), 1), Min(y, x))")
+@given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
+def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
+    same_as_torch(part, text)
+
+
+@pytest.mark.slow
+@tried(300)
+@given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
+def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
+    same_as_torch(part, text)
 
 
 @tried(20)
