@@ -62,14 +62,6 @@ def corrected(value: Tensor, error: Tensor | float) -> Tensor:
     """A value and what it lacks, where that is a number; in exact arithmetic 0, so that autograd need not look."""
     error = error if isinstance(error, Tensor) else value.new_full((), error)
     return torch.where(error.isfinite() & (error != 0), value + detached(error), value)  # -0 lacks nothing
-
-
-def detached(x: Tensor) -> Tensor:
-    """x without its history; torch.autograd.grad with `is_grads_batched` has tensors that cannot be detached."""
-    if torch.compiler.is_compiling() or not torch._C._functorch.is_legacy_batchedtensor(x):
-        return x.detach()
-    with torch.no_grad():
-        return 1 * x
 '''
 
 C["rest"] = """\

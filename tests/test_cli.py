@@ -33,7 +33,7 @@ Command = Callable[..., click.testing.Result]
 def stand_in() -> ModuleType:
     """A `gradgen.generate` for specs that say what happens: a text to generate, or a mistake, or a bug."""
 
-    def assembled(spec: Path, templates: Path, sections: list[None]) -> str:
+    def assembled(spec: Path, templates: Path, sections: list[None], library: bool = False) -> str:
         text = spec.read_text()
         if "mistake" in text:
             raise GradgenError("a mistake", line=1, expression=text.strip())
