@@ -693,8 +693,22 @@ PRODUCTS: dict[str, str] = {
     f"{kind}_{row.name}": row.name for row in _ROWS if row.has_products for kind in ("mul", "lift")
 }
 _BY_NAME = {row.name: row for row in _ROWS}
+# The derivative of such a product by t.
+_PRODUCT_SLOPES: dict[str, Callable[[Node, Node], Node]] = {
+    "exp": lambda r, t: _f("mul_exp", r, t),
+    "sigmoid": lambda r, t: _f("mul_logistic_density", r, t),
+    "logistic_density": lambda r, t: -_f("mul_logistic_density", r, t) * _f("tanh", t / 2),
+    "sech": lambda r, t: -_f("mul_sech", r, t) * _f("tanh", t),
+    "erfc": lambda r, t: -_TWO_OVER_SQRT_PI * _f("mul_exp", r, -(t**2)),
+}
 _PRODUCTS = [
-    _row(name, None, exact=lambda r, t, f=_BY_NAME[of].mpmath: r * f(t), arity=2, ulps=_BY_NAME[of].ulps + 0.8)
+    _row(
+        name,
+        lambda y, r, t, of=of: (_f(of, t), _PRODUCT_SLOPES[of](r, t)),
+        exact=lambda r, t, f=_BY_NAME[of].mpmath: r * f(t),
+        arity=2,
+        ulps=_BY_NAME[of].ulps + 0.8,
+    )
     for name, of in PRODUCTS.items()
 ]
 
