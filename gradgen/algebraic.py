@@ -1,6 +1,7 @@
 """Rational functions of something and of square and cube roots of it, in lowest terms.
 
 With s = sqrt(1 + x**2) the difference 1/s - x**2/s**3 is 1/s**3: what cancels does so exactly, because s**2 is known.
+With s = sqrt(1 + x) there need not be any x: (s - 1 - x/2)/x**2 is -1/(2*(1 + s)**2).
 """
 
 from __future__ import annotations
@@ -34,13 +35,18 @@ def forms(node: Node) -> Iterator[tuple[Node, str]]:
     if len(order) > _MOST_NODES:
         return
     roots = [below for below in order if _degree(below) and below.op != "abs"]
-    for chosen in dict.fromkeys([*((root,) for root in roots[:_MOST_ROOTS]), tuple(roots[:_MOST_ROOTS])]):
+    together = tuple(roots[:_MOST_ROOTS])
+    alone = [(root,) for root in together]
+    tries: list[tuple[type[_Extension], tuple[Node, ...], str]]
+    tries = [(_InRoot, chosen, "as a function of a root") for chosen in alone]
+    tries += [(_Extension, chosen, "in lowest terms of a root") for chosen in alone]
+    tries += [(_Extension, together, "in lowest terms of roots")] if len(together) > 1 else []
+    for make, chosen, how in tries:
         try:
-            quotient = _Extension(node, chosen)
+            quotient = make(node, chosen)
             found = ((quotient.node(), ""), (quotient.in_turn(), ", factor by factor"))
         except (_NotAlgebraicError, sympy.PolynomialError):
             continue
-        how = "in lowest terms of a root" if len(chosen) == 1 else "in lowest terms of roots"
         for form, more in found:
             if form is not node:
                 yield rewrite([form])[0], how + more
@@ -70,10 +76,14 @@ class _Extension:
         value = self.value(node)
         if not value.has(*symbols) or sympy.count_ops(value) > _MOST_OPERATIONS:
             raise _NotAlgebraicError
+        self.top, self.bottom = sympy.fraction(sympy.cancel(self._reduced(value, symbols, relations)))
+
+    def _reduced(self, value: Expr, symbols: Sequence[Expr], relations: Sequence[Expr]) -> Expr:
+        """A value in lower powers of the symbols, which make the relations 0."""
         top, bottom = sympy.fraction(sympy.together(value))
         for symbol, relation in reversed([*zip(symbols, relations, strict=True)]):  # of roots in roots the outer first
             top = sympy.rem(Poly(top, symbol), Poly(relation, symbol)).as_expr()
-        self.top, self.bottom = sympy.fraction(sympy.cancel(top / bottom))
+        return top / bottom
 
     def _radicand(self, root: Node) -> Expr:
         """What it is the root of."""
@@ -144,6 +154,18 @@ class _Extension:
             return power
         result: Node = reduce(self.graph.add if value.is_Add else self.graph.mul, map(self._as_node, value.args))
         return result
+
+
+class _InRoot(_Extension):
+    """A node as a rational function of the root of a + b*x, in which there is no x; all else stands for itself."""
+
+    def _reduced(self, value: Expr, symbols: Sequence[Expr], relations: Sequence[Expr]) -> Expr:
+        inputs = [symbol for symbol, node in self.nodes.items() if node.op == "input" and not self.graph.is_hyper(node)]
+        for x in inputs if len(symbols) == 1 else ():
+            relation = Poly(relations[0], x)
+            if relation.degree() == 1 and value.has(x):
+                return value.subs(x, -relation.nth(0) / relation.nth(1))
+        raise _NotAlgebraicError
 
 
 def _size(total: Expr) -> Expr:

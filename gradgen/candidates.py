@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
@@ -74,8 +74,11 @@ class Candidates:
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 
-    def more(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
-        """Those that are looked at where none of the usual ones is good."""
+    def more(self, node: Node, powers: bool, is_limit: Callable[[Node], bool]) -> Iterator[tuple[Node, str]]:
+        """Those that are looked at where none of the usual ones is good.
+
+        `is_limit` tells whether a form with a kink at 0 is there what the node tends to.
+        """
         written = self._written.get(node, node)
         if written is not node:
             yield written, "as the derivative of what was written" if node in self._origins else "as it was written"
@@ -93,7 +96,8 @@ class Candidates:
         yield from hyperbolic.forms(node)
         for form, how in self._derived(node):
             is_smooth = self._origins[node][0] in self._smooth
-            if powers or is_smooth or _KINKS.isdisjoint(below.op for below in topological([form])):
+            has_kinks = not _KINKS.isdisjoint(below.op for below in topological([form]))
+            if powers or is_smooth or not has_kinks or is_limit(form):
                 yield form, how
                 more_forms = itertools.chain(squares.divided_twice(form), self._scaled(form, powers)) if powers else ()
                 for further, more in more_forms:
@@ -126,11 +130,11 @@ class Candidates:
 
     def _scaled(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """Forms of a node as a function of an input times hyper-parameters: (a*x)**2, of which a**2*x**2 overflows."""
-        for form, product in variables.in_products(node, self._tensors):
+        for product, x in variables.products(node, self._tensors):
             scale = [name for name in inputs_of([product]) if name not in self._tensors]
             if not scale or len(inputs_of([product])) - len(scale) > 1:
                 continue
-            start = factored(rewrite([form])[0])
+            start = factored(rewrite([variables.in_product(node, product, x)])[0])
             varying = [base for base, _ in factors(start)[1] if not node.graph.is_hyper(base)]
             if not set(scale).isdisjoint(inputs_of(varying)):
                 continue  # there is more of the input

@@ -269,7 +269,11 @@ class Choice:
         if self._is_poor(node):
             yield from self._within(node)
         if self._is_poor(node):
-            yield from self._candidates.more(node, powers)
+            yield from self._candidates.more(node, powers, lambda form: self._is_limit(form, column))
+
+    def _is_limit(self, form: Node, column: int) -> bool:
+        """Whether a form of a function of one input is what that tends to where the input is 0."""
+        return len(self._tensors) == 1 and self._double.is_limit_at_zero(form, column)
 
     def _within(self, node: Node) -> Iterator[tuple[Node, str]]:
         """Forms of a result as a function of an argument, if it is one, each with what it is."""

@@ -57,5 +57,5 @@ def _unsound(operation: Operation) -> Iterator[str]:
             lost = math.isinf(worst.error)
             if lost or worst.normal > _DOUBTFUL:
                 found = "no number" if lost else f"off by {worst.normal:.3g} units in the last place"
-                place = f", as at {worst.place}" if worst.error == worst.normal else ""
+                place = f", as at {worst.place}" if lost or worst.error == worst.normal else ""
                 yield f"{result.name} may be {found} in {dtype}{place}; {_MORE}"

@@ -15,7 +15,7 @@ from gradgen import interpolate, mpfr, series, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.model import FORMATS, Program
-from gradgen.rewrite import factored, rewrite, terms
+from gradgen.rewrite import factored, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
@@ -156,9 +156,9 @@ class Expansions:
 
     def _by_derivatives(self, form: Node, change: Change) -> Iterator[Expansion]:
         """A form in powers of a difference d, if it is 0/0 there: derivatives of form*d**p by d."""
-        d, zero = change.variable, change.variable.graph.const(0)
+        d, zero, parts = change.variable, change.variable.graph.const(0), terms(written_out(form))
         for order in range(1, _HIGHEST_POLE + 1):
-            products = [one * d**order if item is None else one * item * d**order for one, item in terms(form)]
+            products = [one * d**order if item is None else one * item * d**order for one, item in parts]
             (term,) = rewrite([reduce(form.graph.add, products)])
             if self.has_pole(term, [variables.DIFFERENCE]):
                 continue

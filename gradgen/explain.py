@@ -174,19 +174,21 @@ class Explanation:
         if formula.doc:
             yield formula.doc.split("\n\n")[0], ""
         yield from _section("Formula, as written", self.written.splitlines())
-        yield from _listed("Rewrites of the value", self.value)
+        count, results = len(self.operation.outputs), self.operation.accuracy
+        yield from _listed("Rewrites of the value", self.value, results[:count])
         yield from _section("Forward", _plain(_kernel_block(self.operation.forward.readable)))
         for name, text in self.derivatives_written.items():
             yield from _section(f"Derivative of your own, by {name}", text.splitlines())
         if self.operation.backward is None:
             yield from _section("Derivatives", ["none: no input is differentiable"])
         else:
-            yield from _listed("Rewrites that the derivatives bring", self.derivative)
+            yield from _listed("Rewrites that the derivatives bring", self.derivative, results[count:])
             yield from _section("Derivatives", _plain(self.derivatives()))
             yield from _section("Backward", _plain(_kernel_block(self.operation.backward.readable)))
             yield from _section("Saved for backward, bytes per element", self._saved())
         if second and self.operation.double_backward is not None:
-            yield from _listed("Rewrites that the double backward brings", self.second)
+            seconds = self.operation.double_accuracy
+            yield from _listed("Rewrites that the double backward brings", self.second, seconds)
             yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward.readable)))
         elif second:
             yield from _section("Double backward", ["none: every second derivative is zero"])
@@ -504,8 +506,10 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield f"    {line}".rstrip(), ""
 
 
-def _listed(title: str, rewrites: list[Rewrite]) -> Iterator[tuple[str, str]]:
-    yield from _section(title, () if rewrites else ["none"])
+def _listed(title: str, rewrites: list[Rewrite], results: Sequence[Accuracy]) -> Iterator[tuple[str, str]]:
+    """The rewrites that always serve, of what these results are made from."""
+    others = "; other forms were chosen for their errors, see below" if any(r.forms for r in results) else ""
+    yield from _section(title, () if rewrites else [f"none{others}"])
     for item in rewrites:
         yield textwrap.indent(item.text, "    "), "cyan"
         rule = item.step.rule

@@ -40,6 +40,7 @@ _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
+_TINY = 2.0**-100  # an input at which a function is what it tends to at 0
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
@@ -276,6 +277,15 @@ class Reference:
             for sign in (1, -1)
         )
         return any(not mpmath.isnan(self._evaluated(other)[column]) for other in beside)
+
+    def is_limit_at_zero(self, root: Node, column: int) -> bool:
+        """Whether a root is, where the only input is 0, what the reference's node tends to from either side."""
+        (name,) = self._tensors
+        program = mpfr.Program(topological([root]), [root])
+        points = [{**self._hypers[0], name: place} for place in (0.0, -_TINY, _TINY)]
+        (value,) = program(_lifted(points[0]))
+        beside = [self.exact(column, point) for point in points[1:]]
+        return all(exact is not None and abs(value - exact) <= _SAME * max(1, abs(exact)) for exact in beside)
 
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one; no small one of a subnormal."""
@@ -514,20 +524,21 @@ class Reference:
         """The values on which two precisions agree; None where none do, or where one is not real.
 
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
-        more bits. A value of 0 may be what is left of a cancellation, and is believed last.
+        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. A value of 0
+        may be what is left of a cancellation, and is believed last.
         """
-        first = _precision(point)
-        previous: tuple[mpf, ...] | None = None
-        for attempt, more in enumerate(_MORE):
-            with mpmath.workprec(first + more):
+        bits, previous = 0, tuple[mpf, ...]()
+        for attempt in range(len(_MORE)):
+            before, bits = bits, _precision(point, attempt)
+            with mpmath.workprec(bits):
                 values = self._evaluated(point)
             if not all(map(mpmath.isfinite, values)):
                 return None
             is_last = attempt == len(_MORE) - 1
             if previous and all(map(_agree, previous, values)) and (all(values) or is_last):
-                return _Exact(values, first + _MORE[attempt - 1])
-            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous or (), values, strict=True)):
-                return _Exact(values, first + more)  # what is left of 0 by rounding
+                return _Exact(values, before)
+            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):
+                return _Exact(values, bits)  # what is left of 0 by rounding
             previous = values
         return None
 
@@ -548,11 +559,10 @@ def _often(errors: Array) -> float:
     return float((errors > _OFTEN).mean()) if len(errors) else 0.0
 
 
-def _precision(point: Point) -> int:
-    """Bits to begin with: the farther the inputs are from 1, the more."""
-    return _PRECISION + 3 * max(
-        abs(int(mpmath.mag(value))) if 0 < abs(value) < math.inf else 0 for value in point.values()
-    )
+def _precision(point: Point, attempt: int = 0) -> int:
+    """The bits of an attempt: the farther the inputs are from 1, the more."""
+    farthest = max(abs(int(mpmath.mag(value))) if 0 < abs(value) < math.inf else 0 for value in point.values())
+    return _PRECISION + _MORE[attempt] + (3 + 2 * attempt) * farthest
 
 
 def _agree(a: mpf, b: mpf) -> bool:

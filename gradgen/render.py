@@ -28,7 +28,6 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.torch import TorchPrinter
-from gradgen.worst import Worst
 
 WIDTH = 120
 
@@ -202,6 +201,7 @@ class _KernelText:
         self.wide = kernel.wide
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain = kernel.uncorrected
+        self.is_compensated = kernel.plain is not None
         self.scalars = kernel.scalars
         self.scalar_kinds = [(kernel_name(kernel, p), p.kind) for p in kernel.scalars]
         self.names = [*kernel.tensors, *(name for name, _ in self.scalar_kinds)]
@@ -416,9 +416,23 @@ class _OperationText:
             notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
             notes += [f"float32 is computed in float64{unless(error.narrow_at)}"] if error.wide else []
             note = "; ".join(notes)
-            rows.append((error.name, _ulps(error.single), _ulps(error.double), note))
+            rows.append((error.name, _figure(error.single.error), _figure(error.double.error), note))
         width = max(len(name) for name, *_ in rows)
-        return [f"{name:{width}}  {single:>7}  {double:>7}  {note}".rstrip() for name, single, double, note in rows]
+        lines = [f"{name:{width}}  {single:>7}  {double:>7}  {note}".rstrip() for name, single, double, note in rows]
+        return lines + self.lost
+
+    @property
+    def lost(self) -> list[str]:
+        """Where results are hardly right, a line each, and how they are elsewhere."""
+        lines = []
+        for result in self.operation.accuracy:
+            for dtype, worst in (("float32", result.single), ("float64", result.double)):
+                if worst.error >= _HARDLY_RIGHT:
+                    found, elsewhere = _figure(worst.error), _figure(worst.ordinary)
+                    lines.append(
+                        f"{result.name} in {dtype}: {found} at {worst.place}, {elsewhere} unless it is extreme"
+                    )
+        return lines
 
     @property
     def signature(self) -> str:
@@ -597,10 +611,13 @@ class _OperationText:
         return "tensor of the broadcast shape and the promoted type." if self.broadcasts else "tensor like the input."
 
 
-def _ulps(worst: Worst) -> str:
-    if math.isinf(worst.error):
+_HARDLY_RIGHT = 100.0
+
+
+def _figure(error: float) -> str:
+    if math.isinf(error):
         return "no number"
-    return f"{worst.error:.1f}" if worst.error < 100 else "> 100"
+    return f"{error:.1f}" if error < _HARDLY_RIGHT else f"{error:.0e}"
 
 
 def _is_text(character: str) -> bool:

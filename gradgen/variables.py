@@ -216,18 +216,30 @@ def _with_logarithms_of_quotients(node: Node) -> Node:
     return new[node]
 
 
-def in_products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
-    """The node as a function of each product of an input: of v = k*x, with k/v in place of 1/x."""
-    moved = node.graph.input(PRODUCT)
+def products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
+    """The products in a node with an input as a factor that is in none of the others, each with that input."""
     inputs = [node.graph.input(name) for name in tensors]
     for product in topological([node]):
-        number, found = factors(product) if product.op == "mul" else (1, [])
+        found = factors(product)[1] if product.op == "mul" else []
         for x in [base for base, power in found if power == 1 and base in inputs]:
-            others = [base**power for base, power in found if base is not x]
-            rest = reduce(node.graph.mul, others, node.graph.const(number))
-            if x not in topological([rest]):
-                (form,) = substitute(substitute([node], {product: moved}), {x: moved / rest})
-                yield factored(form), product
+            if x not in topological([base for base, _ in found if base is not x]):
+                yield product, x
+
+
+def in_products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
+    """The node as a function of each product of an input, and that."""
+    for product, x in products(node, tensors):
+        yield in_product(node, product, x), product
+
+
+def in_product(node: Node, product: Node, x: Node) -> Node:
+    """The node as a function of a product of an input: of v = k*x, with v/k in place of x."""
+    moved = node.graph.input(PRODUCT)
+    number, found = factors(product)
+    others = [base**power for base, power in found if base is not x]
+    rest = reduce(node.graph.mul, others, node.graph.const(number))
+    (form,) = substitute(substitute([node], {product: moved}), {x: moved / rest})
+    return factored(form)
 
 
 def in_roots(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:

@@ -31,6 +31,8 @@ FORMULAS = {
             "erf(sqrt(x))/sqrt(x)",
             "(1 - cos(sqrt(x)))/x",
             "(1 + x)*log(1 + x) - x*log(x)",
+            "(sqrt(1 + x) - 1 - x/2)/x**2",
+            "sqrt(x**4 + x**2)",
         ],
         KINDS,
     ),
@@ -143,6 +145,24 @@ def test_gradients_of_a_quotient_of_differences(tmp_path: Path) -> None:
                 exact = [quotient, *((s * mpmath.sech(z) ** 2 - s * quotient) / (a - b) for s, z in ((1, a), (-1, b)))]
             for found, right in zip((value, *slopes), exact, strict=True):
                 assert abs(found[k].item() - right) <= 2.0**-22 * abs(right) + 1e-44, (a, b)
+
+
+@pytest.mark.slow
+def test_second_derivatives_of_a_quotient_of_exponentials(tmp_path: Path) -> None:
+    """Where x and y are the same its pole hid in a factor: 1/(x - y) - 1/(x - y)**2."""
+    spec = tmp_path / "spec.py"
+    spec.write_text(
+        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
+        "@op\ndef divided(x: Tensor, y: Tensor):\n    return (exp(x) - exp(y))/(x - y)\n"
+    )
+    with built((spec,), None) as (subject,):
+        y = torch.tensor([0.0, 1.0, 1.0001, -2.5, 30.0])
+        x = torch.tensor([0.0, 1.0, 1.0, -2.5, 30.0]).requires_grad_()
+        (slope,) = torch.autograd.grad(subject.function(x, y).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+    for a, b, found in zip(x.tolist(), y.tolist(), second.tolist(), strict=True):
+        right = mpmath.quad(lambda t, a=a, b=b: t**2 * mpmath.exp(b + t * (a - b)), [0, 1])
+        assert abs(found - right) <= 2.0**-22 * abs(right), (a, b)
 
 
 @pytest.mark.slow

@@ -435,6 +435,8 @@ class TestWithTheGenerator:
         assert re.search(
             r"\n  f: grad_x may be no number in float64, as at x=\S+, y=\S+; `gradgen explain` tells", done.stdout
         )
+        text = Path("generated/first.py").read_text()
+        assert re.search(r"\n    grad_x in float64: no number at x=\S+, y=\S+, (\S+) unless it is extreme\n", text)
         Path("formulas/first.py").write_text("from sympy import symbols\nx, y = symbols('x y')\nf = x*y\n")
         assert self.run("build", "formulas/first.py").stdout.count("\n") == 2
 

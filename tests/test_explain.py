@@ -219,6 +219,13 @@ class TestForms:
         assert widened
         assert float(widened[2]) == pytest.approx(0.5, abs=0.002)
 
+    def test_are_told_of_where_no_rule_always_serves(self, tmp_path: Path) -> None:
+        spec = tmp_path / "chosen.py"
+        spec.write_text("from sympy import *\nx = symbols('x')\nf = tan(x) - sin(x)\ng = x*cos(x)\n")
+        told = {e.formula.name: [line.strip() for line, _ in e.lines()] for e in explain(spec)}
+        found = {name: lines[lines.index("Rewrites of the value") + 1] for name, lines in told.items()}
+        assert found == {"f": "none; other forms were chosen for their errors, see below", "g": "none"}
+
     def test_follow_one_another(self, tmp_path: Path) -> None:
         spec = tmp_path / "series.py"
         spec.write_text("from sympy import *\nx = symbols('x')\nf = (cosh(x) - 1)/x**2\n")

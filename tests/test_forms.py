@@ -16,6 +16,7 @@ import torch
 from building import build
 from mpmath import mpf
 
+import gradgen.rewrite
 from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares, variables
 from gradgen.candidates import _by_sign
 from gradgen.choose import Choice
@@ -398,6 +399,36 @@ def test_what_cancels_by_the_square_of_a_root_does_so_exactly(text: str, expecte
     (form, _), *_ = algebraic.forms(node)
     agree(node, form)
     assert repr(form).replace("add(1, mul(k, pow(x, 2)))", "S") == expected
+
+
+def test_the_input_below_a_root_is_written_by_the_root() -> None:
+    node = parsed("(sqrt(1 + x) - 1 - x/2)/x**2")
+    found = {how: form for form, how in algebraic.forms(node)}
+    form = found["as a function of a root"]
+    agree(node, form)
+    assert Printer({}).expression(form) == "-(1 + sqrt(1 + x))**(-2) / 2"
+    other = parsed("(sqrt(1 + x**2) - 1 - x/2)/x**2")
+    assert "as a function of a root" not in {how for _, how in algebraic.forms(other)}
+
+
+@pytest.mark.parametrize(("text", "is_limit"), [("2*abs(x)*sign(x)", True), ("2*sign(x)", False), ("cos(x)", False)])
+def test_what_a_form_with_a_kink_is_at_zero(text: str, is_limit: bool) -> None:
+    reference = Reference([parsed("2*x")], ["x"], {}, "float64")
+    assert reference.is_limit_at_zero(parsed(text), 0) is is_limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", ["(sqrt(1 + x) - 1 - x/2)/x**2", "log(1 + x)/x - 1/(1 + x)", "(exp(x) - 1 - x)/x**2", "x*exp(-exp(x))"]
+)
+def test_the_search_is_bounded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By how often a rule is tried on a node: millions of times, and for minutes, in forms that nobody could use."""
+    tried, apply = [], gradgen.rewrite._apply
+    monkeypatch.setattr(gradgen.rewrite, "_apply", lambda *args: tried.append(1) or apply(*args))
+    spec = tmp_path / "spec.py"
+    spec.write_text(f"from sympy import *\nx = symbols('x')\nf = {text}\n")
+    plan(load(spec)[0])
+    assert 0 < len(tried) < 500_000
 
 
 def test_forms_by_the_sign_of_what_has_an_absolute_value() -> None:

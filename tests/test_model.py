@@ -209,6 +209,15 @@ def test_rounding_is_looked_for_in_every_binade() -> None:
     assert 3.5 < found.error < 4.5
 
 
+@pytest.mark.parametrize("x", [1e-323, -1e-300, 1e-20])
+def test_exact_values_have_the_digits_for_powers_of_small_inputs(x: float) -> None:
+    """Of sqrt(1 + x) the terms up to x**4 are to be there; two attempts without it agreed on another value."""
+    root = parsed("(sqrt(1 + x) - 1 - x/2 + x**2/8 - x**3/16)/x**4")
+    exact = Reference([root], ["x"], {}, "float64").exact(0, {"x": x})
+    assert exact is not None
+    assert float(exact) == pytest.approx(-5 / 128)
+
+
 @pytest.mark.parametrize("op", ["abs", "modulus", "sign", "floor", "ceil"])
 @pytest.mark.parametrize("x", [-2.5, -0.0, 0.0, 0.3, 4.0, math.inf, -math.inf, math.nan])
 def test_exact_functions_are_those_of_the_table(op: str, x: float) -> None:

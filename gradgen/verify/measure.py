@@ -83,8 +83,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def shown(point: Mapping[str, float], dtype: str) -> str:
     """A point, in as many digits as tell numbers of the type apart."""
-    digits = math.ceil(MANTISSA[dtype] * math.log10(2)) + 1
-    return ", ".join(f"{name}={float(x):.{digits}g}" for name, x in point.items())
+    return ", ".join(f"{name}={float(x):.{_digits(dtype)}g}" for name, x in point.items())
+
+
+def _digits(dtype: str) -> int:
+    """How many decimal digits tell numbers of a type apart."""
+    return math.ceil(MANTISSA[dtype] * math.log10(2)) + 1
 
 
 def jet(
@@ -228,14 +232,14 @@ def compared(
 _LONGEST = 10_000  # binary digits of an exponent that is written out
 
 
-def _written(value: mpf) -> str:
+def _written(value: mpf, digits: int) -> str:
     """A number as people write it; of one beyond all types only which way."""
     if mpmath.isfinite(value) and value != 0 and abs(mpmath.mag(value)) > _LONGEST:
         return f"{'-' if value < 0 else ''}2**{'' if mpmath.mag(value) > 0 else '-'}{_LONGEST} and beyond"
-    return str(mpmath.nstr(value, 9))
+    return str(mpmath.nstr(value, digits))
 
 
 def told(subject: Subject, quantity: Quantity, point: Point, value: float, exact: Exact, dtype: str) -> str:
     """What was computed where, and in place of what."""
-    what = quantity.described(len(subject.formula.outputs))
-    return f"{what} at {shown(point, dtype)}: {value:.9g} in place of {_written(exact.value)}"
+    what, digits = quantity.described(len(subject.formula.outputs)), _digits(dtype)
+    return f"{what} at {shown(point, dtype)}: {value:.{digits}g} in place of {_written(exact.value, digits + 2)}"
