@@ -575,6 +575,18 @@ class Choice:
         """The form in which a result is computed."""
         return self._forms.get(node, node)
 
+    def smooth(self, node: Node) -> Node:
+        """The form of a result for autograd to differentiate: as it was given, but where that keeps no digits.
+
+        Exponentials of which quotients are made, and corrections for rounding, make no good derivatives.
+        """
+        if node not in self._forms:
+            return node
+        given, chosen = self._sound[node].double, self._quality[node].double
+        if node in self._filled or chosen.ordinary <= LOST < given.ordinary:
+            return unmarked([self._forms[node]])[0]
+        return self._settled(node, list(self._forms).index(node))
+
     def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]:
         """The form of a result without compensation, and what it is; the same with limits at infinite inputs."""
         form, notes = self._uncompensated.get(node, (node, []))

@@ -1,26 +1,29 @@
-"""The derivatives of the primitives as torch expressions, for autograd: the table's own, printed."""
+"""The primitives for autograd: the table's own derivatives, as torch expressions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gradgen.graph import CONDITIONS, Graph
-from gradgen.primitives import PRIMITIVES, Primitive
+from gradgen.primitives import MARKS, PRIMITIVES, Primitive
 from gradgen.printers.smooth import SmoothPrinter
 
-# What is torch's own, or of a derivative that hangs on numbers: the runtime has these, if anybody needs to.
-_APART = CONDITIONS | {"add", "where", "compensated", "sharpened", "maximum", "minimum", "pow"}
+# What is torch's own, what compensated arithmetic is made of, and what the runtime has derivatives of that hang on
+# which of the operands are numbers.
+_APART = CONDITIONS | {"add", "where", "pow", "maximum", "minimum", *MARKS, "corrected", "rest"}
+_APART |= {"sum_error", "product_error", "quotient_error", "bessel_j", "bessel_y", "bessel_i", "bessel_ie"}
 
 
 @dataclass(frozen=True)
-class Derivative:
+class Derivatives:
     """A primitive for autograd.
 
     Attributes:
         name: the primitive's name.
         operands: the names of its operands.
         value: its expression.
-        slopes: the expressions of the derivative by each operand; those that are "0" have none.
+        slopes: the expressions of the derivatives by its operands, "0" where there is none; no expression where
+            autograd has to differentiate how the value is computed.
     """
 
     name: str
@@ -29,23 +32,20 @@ class Derivative:
     slopes: tuple[str, ...]
 
 
-def derivatives() -> list[Derivative]:
-    """Every primitive that has a derivative in the table, but those of which the runtime has its own."""
-    rows = (row for row in PRIMITIVES.values() if row.name not in _APART and not row.name.startswith("bessel"))
-    return [_derivative(row) for row in rows if row.derivative is not None]
+def derivatives() -> list[Derivatives]:
+    """Of every primitive that formulas can be made of."""
+    return [_derivatives(row) for row in PRIMITIVES.values() if row.name not in _APART]
 
 
-def _derivative(row: Primitive) -> Derivative:
-    assert row.derivative is not None
-    graph = Graph()
+def _derivatives(row: Primitive) -> Derivatives:
     operands = _operands(row)
+    graph = Graph()
     y, *nodes = [graph.input(name) for name in ("y", *operands)]
-    slopes = [graph.node(slope) for slope in row.derivative(y, *nodes)]
-    names = {node: str(node.value) for node in (y, *nodes)}
-    printer = SmoothPrinter(names, set(nodes[: row.constant_operands]), operands[-1])
-    return Derivative(row.name, operands, row.torch.format(*operands), tuple(map(printer.expression, slopes)))
+    printer = SmoothPrinter({n: str(n.value) for n in (y, *nodes)}, set(nodes[: row.constant_operands]), operands[-1])
+    slopes = [graph.node(slope) for slope in row.derivative(y, *nodes)] if row.derivative else []
+    return Derivatives(row.name, operands, row.torch.format(*operands), tuple(map(printer.expression, slopes)))
 
 
 def _operands(row: Primitive) -> tuple[str, ...]:
-    arity = row.torch.count("{")
-    return ("x",) if arity == 1 else ("n", "x") if row.constant_operands else ("a", "b", "c")[:arity]
+    arity = len({f"{{{i}}}" for i in range(3) if f"{{{i}}}" in row.torch})
+    return ("n", "x") if row.constant_operands else ("x",) if arity == 1 else ("a", "b")

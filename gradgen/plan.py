@@ -135,6 +135,7 @@ class Operation:
         saved: what is kept for backward.
         derivatives: for each differentiable input, for each output, the derivative.
         forward, backward, double_backward: the kernels; without a differentiable input there is no backward.
+        smooth: the double backward for autograd to differentiate.
         double_outputs: for each result of the double backward, the name of the backward's input it is the gradient of.
         accuracy: of each result of forward and backward.
         double_accuracy: of each result of the double backward for which forms were looked for.
@@ -148,6 +149,7 @@ class Operation:
     forward: Kernel
     backward: Kernel | None
     double_backward: Kernel | None
+    smooth: Kernel | None
     double_outputs: tuple[str, ...]
     accuracy: tuple[Accuracy, ...]
     double_accuracy: tuple[Accuracy, ...] = ()
@@ -212,7 +214,7 @@ class _Planner:
         forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.arithmetic(self.values))
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
         if not self.differentiable:
-            return Operation(self.formula, outputs, (), (), (), forward, None, None, (), tuple(errors))
+            return Operation(self.formula, outputs, (), (), (), forward, None, None, None, (), tuple(errors))
         grads = (
             tuple(self.namer.fresh(f"grad_{name}") for name in outputs)
             if len(outputs) > 1
@@ -224,7 +226,7 @@ class _Planner:
         results = [self.namer.fresh(f"grad_{name}") for name in self.differentiable]
         backward = self.sums(terms, results, [*grads, *saved_names], optional, self.choice.arithmetic(flat))
         errors += [self.error(name, row, backward) for name, row in zip(results, derivatives, strict=True)]
-        double, of, double_errors = self.double_backward(from_saved, seconds, grads, saved, results)
+        double, smooth, of, double_errors = self.double_backward(from_saved, seconds, grads, saved, results)
         return Operation(
             self.formula,
             outputs,
@@ -234,6 +236,7 @@ class _Planner:
             forward,
             backward,
             double,
+            smooth,
             of,
             tuple(errors),
             double_errors,
@@ -368,8 +371,8 @@ class _Planner:
         grads: tuple[str, ...],
         saved: tuple[Saved, ...],
         results: list[str],
-    ) -> tuple[Kernel | None, tuple[str, ...], tuple[Accuracy, ...]]:
-        """The backward of the backward, which maps (grads, saved) to the gradients.
+    ) -> tuple[Kernel | None, Kernel | None, tuple[str, ...], tuple[Accuracy, ...]]:
+        """The backward of the backward, which maps (grads, saved) to the gradients; and for autograd to differentiate.
 
         Its incoming gradients are those of the backward's results; it gives the gradients of `grads` and of what was
         saved, except those that are zero.
@@ -387,15 +390,17 @@ class _Planner:
         targets = [*zip(grads, by_grad, strict=True), *((s.name, t) for s, t in zip(wrt, by_saved, strict=True))]
         targets = [(name, terms) for name, terms in targets if not all(d.is_number(0) for _, d in terms)]
         if not targets:
-            return None, (), ()
+            return None, None, (), ()
         optional = [*(incoming if len(incoming) > 1 else ()), *(grads if len(grads) > 1 else ())]
         names = [self.namer.fresh(f"grad_of_{name}") for name, _ in targets]
         tensors = [*incoming, *grads, *(s.name for s in saved)]
         nodes = [node for _, terms in targets for _, node in terms]
-        kernel = self.sums([terms for _, terms in targets], names, tensors, optional, self.choice.arithmetic(nodes))
+        rows = [terms for _, terms in targets]
+        kernel = self.sums(rows, names, tensors, optional, self.choice.arithmetic(nodes))
+        smooth = self.sums(rows, names, tensors, optional, None)
         parts = [(name, [node for _, node in terms]) for name, (_, terms) in zip(names, targets, strict=True)]
         errors = [self.error(name, part, kernel) for name, part in parts if self.choice.notes.keys() >= set(part)]
-        return kernel, tuple(name for name, _ in targets), tuple(errors)
+        return kernel, smooth, tuple(name for name, _ in targets), tuple(errors)
 
     # Kernels
 
@@ -405,15 +410,18 @@ class _Planner:
         results: Sequence[str],
         tensors: list[str],
         optional: list[str],
-        arithmetic: Arithmetic,
+        arithmetic: Arithmetic | None,
     ) -> Kernel:
-        """A kernel whose results are sums of derivatives, each weighted by incoming gradients that may be missing."""
-        graph = self.graph
+        """A kernel whose results are sums of derivatives, each weighted by incoming gradients that may be missing.
+
+        Without an arithmetic it is for autograd to differentiate.
+        """
+        graph, form = self.graph, self.choice.form if arithmetic else self.choice.smooth
         values: list[Node] = []
         for row in rows:
             total = graph.const(0)
             for weights, derivative in row:
-                term = _weighted(self.choice.form(derivative), [graph.input(w) for w in weights])
+                term = _weighted(form(derivative), [graph.input(w) for w in weights])
                 conditions = [graph.given(self.namer.local(w)) for w in weights if w in optional]
                 if conditions and not derivative.is_number(0):
                     term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
@@ -428,10 +436,12 @@ class _Planner:
         results: Sequence[str],
         tensors: list[str],
         optional: list[str],
-        arithmetic: Arithmetic,
+        arithmetic: Arithmetic | None,
         weights: Collection[str] = (),
     ) -> Kernel:
         roots = limits(values, weights)
+        if arithmetic is None:
+            return self.written(roots, {}, results, tensors, optional, is_wordy=True)
         exact = Compensation(roots)
         plain = self.written(unmarked(roots), {}, results, tensors, optional, arithmetic.wide)
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
@@ -448,9 +458,13 @@ class _Planner:
         results: Sequence[str],
         tensors: list[str],
         optional: list[str],
-        wide: tuple[str, ...],
+        wide: tuple[str, ...] = (),
+        is_wordy: bool = False,
     ) -> Kernel:
-        """The kernel of results as they are to be printed, and of the errors that go with some of their parts."""
+        """The kernel of results as they are to be printed, and of the errors that go with some of their parts.
+
+        With `is_wordy` products are written as functions.
+        """
         used = set(inputs_of(roots))
         scalars = tuple(p for p in self.formula.scalars if p.name in used)
         namer = self.namer.copy()
@@ -460,7 +474,7 @@ class _Planner:
         given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
         result_names = [namer.local(name) for name in results]
         named = dict(reversed(list(zip(roots, result_names, strict=True))))
-        statements = _statements(roots, errors, names, namer, self.hints, given, named)
+        statements = _statements(roots, errors, names, namer, self.hints, given, named, is_wordy)
         return Kernel(
             tuple(namer.local(name) for name in tensors),
             tuple(namer.local(name) for name in optional),
@@ -492,6 +506,7 @@ def _statements(
     hints: dict[Node, str],
     given: dict[Node, str],
     results: dict[Node, str],
+    is_wordy: bool,
 ) -> tuple[Statement, ...]:
     """Name what is used more than once, what would make a statement too long, and what the user named.
 
@@ -508,7 +523,7 @@ def _statements(
     with_errors = {node for pair in errors.items() for node in pair if node.args}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
-        width[node] = _width(node, [width[arg] for arg in node.args], names)
+        width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if node.op in CONDITIONS:
             plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
         if plain and node not in with_errors:
@@ -518,13 +533,13 @@ def _statements(
             long = [arg for arg in branches if width[arg] > _NAME and arg not in chosen]
             chosen += long
             width |= dict.fromkeys(long, _NAME)
-            width[node] = _width(node, [width[arg] for arg in node.args], names)
+            width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if width[node] >= _LINE:
             widest = max(node.args, key=width.__getitem__)
             if width[widest] > _NAME and widest.op not in CONDITIONS and widest not in chosen:
                 chosen.append(widest)
                 width[widest] = _NAME
-                width[node] = _width(node, [width[arg] for arg in node.args], names)
+                width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
             width[node] = _NAME
@@ -573,9 +588,11 @@ def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
 
 
 _NAME = 10  # characters of a name that is yet to be given
+_WORDS = 14  # characters of `rt.smooth("", )`
+_SHORT = CONDITIONS | {"add"}  # which is not written of these
 
 
-def _width(node: Node, args: list[int], names: dict[Node, str]) -> int:
+def _width(node: Node, args: list[int], names: dict[Node, str], is_wordy: bool) -> int:
     """About how many characters a node takes in a statement."""
     if node in names:
         return len(names[node])
@@ -590,7 +607,7 @@ def _width(node: Node, args: list[int], names: dict[Node, str]) -> int:
         if node.op == "where"
         else len(node.op) + 5
     )
-    return signs + sum(args)
+    return signs + sum(args) + (_WORDS if is_wordy and node.op not in _SHORT else 0)
 
 
 def _repeats(exponent: Expr) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import jinja2
 
 from gradgen import typed
+from gradgen.derivatives import Derivatives, derivatives
 from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
@@ -27,6 +28,7 @@ from gradgen.plan import Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
+from gradgen.printers.smooth import SmoothPrinter
 from gradgen.printers.torch import TorchPrinter
 
 WIDTH = 120
@@ -106,9 +108,21 @@ def render_shared(templates: Path) -> dict[str, str]:
     context = {
         "device_functions": "\n\n".join(_definitions(row.c_source for row in rows)),
         "torch_functions": "\n\n\n".join(_definitions(row.torch_source for row in rows)),
+        "primitives": [_primitive_text(row) for row in derivatives()],
     }
     names = ("_runtime.py", "__init__.py")
     return {name: _environment(templates).get_template(f"{name}.j2").render(context) for name in names}
+
+
+def _primitive_text(row: Derivatives) -> str:
+    """An entry of the runtime's table of primitives."""
+    own = row.value.removeprefix("rt.").removesuffix(f"({', '.join(row.operands)})")
+    value = own if own.replace(".", "").isidentifier() else f"lambda {', '.join(row.operands)}: {row.value}"
+    head = f"lambda {', '.join(('y', *row.operands))}: "
+    slopes = [call_text(head, [slope.replace("rt.", "") for slope in row.slopes], indent=8, brackets="()")]
+    if len(row.slopes) == 1:
+        slopes = [f"{head}({row.slopes[0].replace('rt.', '')},)"]
+    return call_text(f'"{row.name}": _Primitive', [value, *(slopes if row.slopes else [])], ",", indent=4)
 
 
 def _definitions(sources: Iterable[str]) -> list[str]:
@@ -192,8 +206,12 @@ class _Block:
 class _KernelText:
     """What the templates print of a kernel."""
 
-    def __init__(self, name: str, kernel: Kernel, missing: Collection[str] = ()) -> None:
+    def __init__(
+        self, name: str, kernel: Kernel, missing: Collection[str] = (), printer: type[TorchPrinter] = TorchPrinter
+    ) -> None:
         self.name = name
+        self.function = f"_{name}_{'smooth' if printer is SmoothPrinter else 'expression'}"
+        self._printer = printer
         self.missing = missing
         self.tensors = kernel.tensors
         self.optional = kernel.optional
@@ -266,9 +284,7 @@ class _KernelText:
         """The head of the torch function."""
         names = [f"{name}: Tensor" + (" | None" if self._may_miss(name) else "") for name in self.tensors]
         names += [f"{name}: {kind}" for name, kind in self.scalar_kinds]
-        return call_text(
-            f"def _{self.name}_expression", [*names, "wanted: Sequence[bool]"], " -> tuple[Tensor | None, ...]:"
-        )
+        return call_text(f"def {self.function}", [*names, "wanted: Sequence[bool]"], " -> tuple[Tensor | None, ...]:")
 
     def _may_miss(self, name: str) -> bool:
         return name in self.optional or name in self.missing
@@ -283,7 +299,7 @@ class _KernelText:
         """Whether the first tensor may be missing although some number must become a tensor like it."""
         if self.tensors[0] not in self.optional:
             return False
-        texts = TorchPrinter(self._kernel.names, self._numbers, "like")
+        texts = self._printer(self._kernel.names, self._numbers, "like")
         printed = [texts.statement(s.node) for s in self._kernel.statements]
         printed += [texts.expression(node) for _, node in self._kernel.results]
         constant = any(texts.is_number(node) for _, node in self._kernel.results)
@@ -295,7 +311,7 @@ class _KernelText:
         return [name for name, kind in self.scalar_kinds if kind != "bool"] if self._lifts else []
 
     def _torch_printer(self) -> TorchPrinter:
-        return TorchPrinter(self._kernel.names, self._numbers, self.like)
+        return self._printer(self._kernel.names, self._numbers, self.like)
 
     @property
     def _numbers(self) -> set[Node]:
@@ -376,6 +392,11 @@ class _OperationText:
         self.forward = _KernelText(self.name, operation.forward)
         self.backward = _KernelText(f"{self.name}_backward", backward, missing) if backward else None
         self.double = _KernelText(f"{self.name}_double_backward", double, missing) if double else None
+        self.smooth = (
+            _KernelText(self.double.name, operation.smooth, missing, SmoothPrinter)
+            if self.double and operation.smooth
+            else None
+        )
         self.grads = operation.grads
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1

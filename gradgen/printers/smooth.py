@@ -5,16 +5,29 @@ Sums, selections and products with a number are torch's own; they have nothing t
 
 from __future__ import annotations
 
-from gradgen.graph import Node
+from gradgen.graph import CONDITIONS, Node
+from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY
 from gradgen.printers.torch import TorchPrinter
+
+_OF_NUMBERS = frozenset({"maximum", "minimum"})  # where a number is something else than a tensor of it
 
 
 class SmoothPrinter(TorchPrinter):
     """Prints nodes as torch expressions whose functions, products and powers are `rt.smooth`."""
 
+    def compound(self, node: Node) -> tuple[str, int]:
+        if node.op in CONDITIONS:  # they are not differentiated
+            return TorchPrinter(self.names, self.numbers, self.like).compound(node)
+        return super().compound(node)
+
     def call(self, node: Node) -> tuple[str, int]:
-        return self._smooth(node.op, *node.args)
+        fixed = PRIMITIVES[node.op].constant_operands
+        args = [
+            self.expression(arg) if i < fixed or node.op in _OF_NUMBERS else self.tensor(arg)
+            for i, arg in enumerate(node.args)
+        ]
+        return self._smooth(node.op, *args)
 
     print_damp = print_unit = print_product = print_modulus = print_maximum = print_minimum = call
 
@@ -26,14 +39,17 @@ class SmoothPrinter(TorchPrinter):
             number, tensor = (a, b) if self.is_number(a) else (b, a)
             return f"{self.expression(number, UNARY)} * {self.expression(tensor, UNARY)}", PRODUCT
         if b.op == "pow" and b not in self.names and b.args[1].is_number(-1):
-            return self._smooth("div", a, b.args[0])
-        return self._smooth("mul", a, b)
+            return self._smooth("div", *map(self.expression, (a, b.args[0])))
+        return self._smooth("mul", *map(self.expression, node.args))
 
     def print_pow(self, node: Node) -> tuple[str, int]:
-        return super().print_pow(node) if self.is_number(node) else self._smooth("pow", *node.args)
+        if self.is_number(node):
+            return super().print_pow(node)
+        base, exponent = node.args
+        return self._smooth("pow", self.tensor(base), self.expression(exponent))
 
     def _is_reciprocal(self, node: Node) -> bool:
         return False
 
-    def _smooth(self, name: str, *args: Node) -> tuple[str, int]:
-        return f'rt.smooth("{name}", {", ".join(map(self.expression, args))})', ATOM
+    def _smooth(self, name: str, *args: str) -> tuple[str, int]:
+        return f'rt.smooth("{name}", {", ".join(args)})', ATOM
