@@ -11,7 +11,6 @@ import pytest
 import torch
 from gallery import get
 from subjects import subject
-from torch import Tensor
 from torch.func import functionalize, grad, jacrev, jvp, vmap
 
 from gradgen.render import operator_text
@@ -30,20 +29,6 @@ def test_the_document_is_of_this_version() -> None:
     assert f"torch {'.'.join(torch.__version__.split('.')[:2])}." in STATED
 
 
-def derived(f: Callable[[Tensor], Tensor], times: int) -> Callable[[Tensor], Tensor]:
-    """The derivative by forward mode within forward mode."""
-    if times == 0:
-        return f
-    return lambda x: jvp(derived(f, times - 1), (x,), (torch.ones_like(x),))[1]
-
-
-def test_forward_mode_three_times() -> None:
-    x = torch.randn(3, dtype=torch.float64)
-    torch.testing.assert_close(derived(swish, 2)(x), torch.func.vmap(grad(grad(swish)))(x))
-    with pytest.raises(NotImplementedError, match="more than twice; differentiate in reverse as well"):
-        derived(swish, 3)(x)
-
-
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
     torch._dynamo.reset()
     return torch.compile(f, fullgraph=True, backend="eager")
@@ -52,7 +37,7 @@ def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_gradient_of_ones_own_in_transforms_within_the_compiler() -> None:
     x = torch.tensor([0.3, -0.2, 2.0])
     own, of_the_formula = torch.tensor([1.0, 1.0, 0.0]), torch.zeros(3)
-    for derivative in (grad(lambda x: binarize(x).sum()), derived(binarize, 1)):
+    for derivative in (grad(lambda x: binarize(x).sum()), lambda x: jvp(binarize, (x,), (torch.ones_like(x),))[1]):
         assert torch.equal(derivative(x), own)
         assert torch.equal(compiled(derivative)(x), of_the_formula)
     leaf = x.clone().requires_grad_()

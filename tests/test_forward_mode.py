@@ -164,11 +164,6 @@ def test_forward_over_forward_is_by_the_kernels() -> None:
     assert all(found.isfinite().all() for found in twice(get("swish").function, torch.tensor([-1e4, -100.0, 1e4])))
 
 
-def test_more_than_two_levels_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="more than twice"):
-        jacfwd(jacfwd(jacfwd(lambda x: get("swish")(x).sum())))(torch.ones(2))
-
-
 def test_one_tangent_is_no_factor_afterwards() -> None:
     """In float16 the slope alone may be beyond the largest number."""
     x, tangent = torch.tensor([300.0], dtype=torch.float16), torch.tensor([0.01], dtype=torch.float16)

@@ -22,10 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jinja2
 import pytest
 import torch
 from torch import Tensor
+
+from gradgen.render import render_shared
 
 try:
     import nvrtc
@@ -40,16 +41,6 @@ def gpu(test: Any) -> Any:
     """Marks a test that runs CUDA kernels."""
     return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
 
-
-DEVICE_FUNCTIONS = r"""
-FN real sigmoid(real x) { return real(1) / (real(1) + exp(-x)); }
-FN double in_double(double x) { return x + 1e-12; }
-"""
-
-TORCH_FUNCTIONS = """
-def sigmoid(x: Tensor) -> Tensor:
-    return torch.sigmoid(x)
-"""
 
 # What the generator writes for swish, in short.
 SWISH = '''
@@ -160,16 +151,15 @@ def swish(x: Tensor, beta: float = 1.0) -> Tensor:
 
 def write_package(folder: Path) -> None:
     """A package `ops` in `folder`: the rendered runtime and swish."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
-    template = environment.get_template("_runtime.py.j2")
     package = folder / "ops"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "swish.py").write_text(SWISH)
+    text = render_shared(TEMPLATES)["_runtime.py"]
+    head = '_DEVICE_FUNCTIONS = r"""\n'
+    assert head in text
     (package / "_runtime.py").write_text(
-        template.render(device_functions=DEVICE_FUNCTIONS, torch_functions=TORCH_FUNCTIONS)
+        text.replace(head, f"{head}FN double in_double(double x) {{ return x + 1e-12; }}\n")
     )
 
 

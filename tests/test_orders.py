@@ -1,0 +1,182 @@
+"""Derivatives beyond the second: right, finite, the same by every way to have them, and in training."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import mpmath
+import pytest
+import torch
+from gallery import OPS, Op, get
+from subjects import subject
+from torch import Tensor
+from torch.func import grad, jacfwd, jacrev, vmap
+
+from gradgen.exact import Exact
+from gradgen.quality import BAR
+from gradgen.ulp import mixed_error
+
+BITS = 320
+FLOAT64_BAR = 40.0  # sums of derivatives are not rewritten: mish is off by 38 in its fifth near 0
+SMOOTH = [op for op in OPS if not subject(op).formula.derivatives]
+FEW = (1e-9, 0.4, 2.6, 19.0)
+MANY = (1e-30, 1e-3, 0.03, 1.3, 7.0, 85.0, 300.0)
+
+
+def derivative(op: Op, point: Sequence[float], wrt: Sequence[int], dtype: torch.dtype) -> float:
+    """A derivative of the first output by some inputs, in turn, at a point."""
+    leaves = [torch.tensor([x], dtype=dtype, requires_grad=True) for x in point]
+    result = op(*leaves)
+    y = result[0] if isinstance(result, tuple) else result
+    for position in wrt:
+        if not y.requires_grad:
+            return 0.0
+        (slope,) = torch.autograd.grad(y.sum(), leaves[position], create_graph=True, allow_unused=True)
+        if slope is None:
+            return 0.0
+        y = slope
+    return y.item()
+
+
+def orders(op: Op) -> list[tuple[int, ...]]:
+    """By which inputs to differentiate: all third derivatives of few inputs, and some beyond."""
+    inputs = op.differentiable[:2]
+    third = [*itertools.combinations_with_replacement(inputs, 3)]
+    return [*third, (inputs[0],) * 4, (inputs[0],) * 5]
+
+
+def points(op: Op, magnitudes: Sequence[float], dtype: torch.dtype) -> list[tuple[float, ...]]:
+    """With one input of each magnitude and either sign, the others being ordinary."""
+    found = []
+    for k, (sign, size) in enumerate(itertools.product((1, -1), magnitudes)):
+        others = [round(low + (high - low) * ((0.37 * k + 0.21 * i) % 1), 2) for i, (low, high) in enumerate(op.ranges)]
+        place = k % len(op.tensors)
+        low, high = op.bounds.get(op.tensors[place], (-math.inf, math.inf))
+        if low <= sign * size <= high:
+            others[place] = sign * size
+        found.append(tuple(torch.tensor(others, dtype=dtype).tolist()))
+    return found
+
+
+@functools.cache
+def exact(name: str) -> Exact:
+    return Exact(subject(get(name)).formula, BITS)
+
+
+def right(op: Op, point: Sequence[float], wrt: Sequence[int]) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """A derivative and by how much it changes with its inputs."""
+    named = dict(zip(op.tensors, point, strict=True)) | {name: default for name, (default, _) in op.hyper.items()}
+    names = [op.tensors[k] for k in wrt]
+    value = exact(op.name).derivative(named, names)
+    slopes = [abs(named[x] * exact(op.name).derivative(named, [*names, x])) for x in op.tensors]
+    return value, max(slopes)
+
+
+@pytest.mark.parametrize("magnitudes", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("op", SMOOTH, ids=str)
+def test_are_right(op: Op, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
+    bar = BAR if dtype is torch.float32 else FLOAT64_BAR
+    compared = 0
+    for wrt in orders(op):
+        for point in points(op, magnitudes, dtype):
+            try:
+                value, scale = right(op, point, wrt)
+            except ArithmeticError:  # at a kink; or 0, of which differences leave noise
+                continue
+            if dtype is torch.float64 and 0 < abs(value) < torch.finfo(dtype).tiny:
+                continue
+            compared += 1
+            found = derivative(op, point, wrt, dtype)
+            error = mixed_error(found, value, scale, str(dtype).removeprefix("torch."))
+            assert error <= bar, f"by {wrt} at {point}: {found} in place of {mpmath.nstr(value, 17)}, {error:.3g} ULP"
+    assert compared > 0.3 * len(orders(op)) * len(points(op, magnitudes, dtype))
+
+
+def by_autograd(f: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def slope(x: Tensor) -> Tensor:
+        x = x if x.requires_grad else x.detach().requires_grad_()
+        y = f(x)
+        if not y.requires_grad:  # a constant
+            return torch.zeros_like(x)
+        return torch.autograd.grad(y.sum(), x, create_graph=True, materialize_grads=True)[0]
+
+    return slope
+
+
+def elementwise(op: Op) -> Callable[[Tensor], Tensor]:
+    """The first output as a function of the first input, the others being numbers."""
+    _, *others = op.sample((), dtype=torch.float64)
+
+    def f(x: Tensor) -> Tensor:
+        result = op(x, *others)
+        return result[0] if isinstance(result, tuple) else result
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "ways", [*itertools.product((grad, jacrev, jacfwd), repeat=3)], ids=lambda ways: " ".join(w.__name__ for w in ways)
+)
+@pytest.mark.parametrize("op", SMOOTH, ids=str)
+def test_are_the_same_by_every_way(op: Op, ways: Sequence[Callable[..., Callable[[Tensor], Tensor]]]) -> None:
+    f = elementwise(op)
+    (low, high), *_ = op.ranges
+    x = torch.linspace(low, high, 5, dtype=torch.float64) + 0.01
+    expected = functools.reduce(lambda g, way: way(g), [by_autograd] * 3, f)(x)
+    found = vmap(functools.reduce(lambda g, way: way(g), ways, f))(x)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_of_a_branch_that_is_not_taken_nothing_is_left() -> None:
+    x = torch.tensor([800.0, -800.0, 2.0], requires_grad=True)
+    y = get("elu")(x)
+    for expected in ([1.0, 0.0, 1.0], [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3):
+        (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert y.tolist() == expected
+
+
+def test_that_vanish_are_zeros() -> None:
+    x = torch.tensor([-1.0, 0.0, 3.0], requires_grad=True)
+    y = get("square")(x)
+    for expected in ([-2.0, 0.0, 6.0], [2.0] * 3, [0.0] * 3):
+        (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert y.tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["swish", "gelu", "mish", "tanh_exp", "softplus"])
+def test_a_network_learns_from_the_fourth_derivative_of_its_output(name: str) -> None:
+    """As for the Kuramoto-Sivashinsky equation: the loss has u_xxxx, and its gradient is a fifth derivative."""
+    torch.manual_seed(0)
+    op = get(name)
+    weights = [torch.randn(8, 1, dtype=torch.float64), torch.randn(8, 8, dtype=torch.float64) / 3]
+    x = torch.linspace(-1, 1, 7, dtype=torch.float64).reshape(-1, 1)
+
+    def gradients(activation: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        leaves = [w.clone().requires_grad_() for w in weights]
+        t = x.clone().requires_grad_()
+        u = activation(activation(t @ leaves[0].T) @ leaves[1].T).sum(1)
+        for _ in range(4):
+            (u,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+        return list(torch.autograd.grad((u**2).mean(), leaves))
+
+    for found, expected in zip(gradients(op.function), gradients(op.reference), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["bce_with_logits", "staged", "neuron", "sum_product", "polar_to_cartesian"])
+def test_of_inputs_that_broadcast_have_their_shapes(name: str) -> None:
+    op = get(name)
+    leaves = op.sample((3, 1), (2,), dtype=torch.float64, grad=True)
+    inputs = [leaf for leaf in leaves if leaf.requires_grad]
+
+    def slopes(*inputs: Tensor) -> tuple[Tensor, ...]:
+        rest = iter(inputs)
+        result = op(*[next(rest) if leaf.requires_grad else leaf for leaf in leaves])
+        total = sum(y.sum() for y in result) if isinstance(result, tuple) else result.sum()
+        return torch.autograd.grad(total, inputs, create_graph=True)
+
+    assert torch.autograd.gradgradcheck(slopes, inputs)
