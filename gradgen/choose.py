@@ -397,12 +397,12 @@ class Choice:
         if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
-        if not self._is_singular(quality) and not has_pole:
+        if not self._is_singular(node) and not has_pole:
             return None
-        if not has_pole and not self._reaches(self._forms[node], place, column, beyond=_SINGULAR):
+        if not has_pole and not self._reaches(self._forms[node], place, column, self._singular(node)):
             return None  # what is wrong is not near 0
         found = expansion.series()
-        if found is None or (found[0] and not self._is_singular(quality)):
+        if found is None or (found[0] and not self._is_singular(node)):
             return None
         pole, leading = found
         best = self._best_near(node, column, expansion.without_pole(pole), leading)
@@ -542,10 +542,14 @@ class Choice:
             self._with_limits[form] = infinite.settled(form, printed, exact, self._tensors, self._hyper)
         return self._with_limits[form]
 
-    @staticmethod
-    def _is_singular(quality: Quality) -> bool:
-        """Whether an error may be the sign of a singularity."""
-        return max(quality.wide.normal, quality.double.normal) > _SINGULAR
+    def _is_singular(self, node: Node) -> bool:
+        """Whether the error of a result may be the sign of a singularity."""
+        quality = self._quality[node]
+        return max(quality.wide.normal, quality.double.normal) > self._singular(node)
+
+    def _singular(self, node: Node) -> float:
+        """An error that may be the sign of a singularity; of what has two forms already, one beside the other."""
+        return TARGET if self._forms[node] in self._switched else _SINGULAR
 
     def _has_pole_at(self, node: Node, expansion: Expansion) -> bool:
         """Whether the form of a result is no number where the variable of an expansion is zero."""

@@ -88,8 +88,9 @@ TORCH["d2sinc_pi"] = '''\
 def d2sinc_pi(x: Tensor) -> Tensor:
     """The second derivative of sin(pi x) / (pi x)."""
     z = x.double()
-    sine = sinc_pi(z)
-    far = torch.where(z.isinf(), 0.0, -(math.pi**2) * sine - 2 * (cos_pi(z) - sine) / z / z)
+    u = torch.where(z.abs() < 0.5, 1.0, z)  # autograd would meet 0/0
+    sine = sinc_pi(u)
+    far = torch.where(z.isinf(), 0.0, -(math.pi**2) * sine - 2 * (cos_pi(u) - sine) / u / u)
     return torch.where(z.abs() < 0.5, math.pi**2 * d2sinc(math.pi * z), far).to(x.dtype)
 '''
 NEEDS["d2sinc_pi"] = ("d2sinc_double", "d2sinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")

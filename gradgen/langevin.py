@@ -116,9 +116,10 @@ FN real {_name}(real x) {{
     TORCH[_name] = f'''\
 def {_name}(x: Tensor) -> Tensor:
     """{_what}"""
-    a = x.double().abs()
-    w, e = a * a, torch.exp(-2 * a)
+    z = x.double()
+    w, a = z * z, z.abs().clamp(min=2)
+    e = torch.exp(-2 * a)
     {_horner(_coefficients, "    ", "")}
-    y = torch.where(a > 2, {_far}, {_near})
-    return {"torch.where(x < 0, -y, y)" if _is_odd else "y"}.to(x.dtype)
+    far = {_far}
+    return torch.where(z.abs() > 2, {"torch.where(z < 0, -far, far), s * z" if _is_odd else "far, s"}).to(x.dtype)
 '''

@@ -5,8 +5,9 @@ name of the function. Three C functions are spelled otherwise than their key, wh
 defines `erf_inverse` (CUDA has an erfinv, with 5 ulps of error), `gamma` defines `gamma_fn` (the C library has a gamma,
 the logarithm), `cbrt` defines `cube_root`. `NEEDS` names the entries, of either dict, that must come before an entry.
 
-Where autograd differentiates a torch text, for a third derivative, a smooth function must not have a kink by way of its
-parts: |x| is written as a selection by x >= 0, all of whose selections take the right-hand side at 0.
+Where autograd differentiates a torch text, in a compiler or because the table has no derivative, a smooth function must
+not have a kink by way of its parts: |x| is written as a selection by x >= 0, all of whose selections take the right-hand
+side at 0.
 
 The kernel's prelude gives the C texts `real`, `FN`, `NAN`, `INFINITY` and the math functions; the Python texts see
 `torch`, `math` and `Tensor`. The name of a text's own helper begins with the name of the text.
@@ -269,8 +270,9 @@ def d2sinc(x: Tensor) -> Tensor:
     w, s = z * z, 1.0
     for k in range(10, 0, -1):
         s = 1 - s * w * ((2 * k + 1) / (2 * k * (2 * k - 1) * (2 * k + 3)))
-    y = torch.where(w > 4, -(torch.sin(z) + 2 * (torch.cos(z) - torch.sin(z) / z) / z) / z, -s / 3)
-    return torch.where(z.isinf(), 0.0, y).to(x.dtype)
+    u = torch.where(w > 4, z, 4.0)  # autograd would meet 0/0
+    far = -(torch.sin(u) + 2 * (torch.cos(u) - torch.sin(u) / u) / u) / u
+    return torch.where(z.isinf(), 0.0, torch.where(w > 4, far, -s / 3)).to(x.dtype)
 '''
 
 # The gamma function and its logarithmic derivatives, each in terms of 1 + t with t >= 0: t = x - 1 for x >= 1, t = x
