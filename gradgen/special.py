@@ -5,9 +5,9 @@ name of the function. Three C functions are spelled otherwise than their key, wh
 defines `erf_inverse` (CUDA has an erfinv, with 5 ulps of error), `gamma` defines `gamma_fn` (the C library has a gamma,
 the logarithm), `cbrt` defines `cube_root`. `NEEDS` names the entries, of either dict, that must come before an entry.
 
-Where autograd differentiates a torch text, in a compiler or because the table has no derivative, a smooth function must
-not have a kink by way of its parts: |x| is written as a selection by x >= 0, all of whose selections take the right-hand
-side at 0.
+Where autograd differentiates a torch text, in a compiler or because the table has no derivative, a smooth function
+must not have a kink by way of its parts: |x| is written as a selection by x >= 0, all of whose selections take the
+right-hand side at 0.
 
 The kernel's prelude gives the C texts `real`, `FN`, `NAN`, `INFINITY` and the math functions; the Python texts see
 `torch`, `math` and `Tensor`. The name of a text's own helper begins with the name of the text.
