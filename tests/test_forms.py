@@ -411,9 +411,9 @@ def test_the_input_below_a_root_is_written_by_the_root() -> None:
     assert "as a function of a root" not in {how for _, how in algebraic.forms(other)}
 
 
-@pytest.mark.parametrize(("text", "is_limit"), [("2*abs(x)*sign(x)", True), ("2*sign(x)", False), ("cos(x)", False)])
+@pytest.mark.parametrize(("text", "is_limit"), [("2*cos(x)", True), ("2*sign(x)**2", False), ("1/x", False)])
 def test_what_a_form_with_a_kink_is_at_zero(text: str, is_limit: bool) -> None:
-    reference = Reference([parsed("2*x")], ["x"], {}, "float64")
+    reference = Reference([parsed("2*exp(x)")], ["x"], {}, "float64")
     assert reference.is_limit_at_zero(parsed(text), 0) is is_limit
 
 
