@@ -15,7 +15,7 @@ from building import build
 from gallery import OPS, Op, get
 from subjects import subject
 from torch import Tensor
-from torch.func import grad, jacfwd, jacrev, vmap
+from torch.func import grad, jacfwd, jacrev, jvp, vmap
 
 from gradgen.exact import Exact
 from gradgen.quality import BAR
@@ -233,3 +233,41 @@ def test_of_inputs_that_broadcast_have_their_shapes(name: str) -> None:
         return torch.autograd.grad(total, inputs, create_graph=True)
 
     assert torch.autograd.gradgradcheck(slopes, inputs)
+
+
+@pytest.mark.parametrize("op", SMOOTH, ids=str)
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_of_a_jacobian_by_batched_gradients(op: Op, before: int) -> None:
+    """As of one row after the other; torch's former vmap, which batches them, knows no function."""
+    f = functools.reduce(lambda g, _: by_autograd(g), range(before), elementwise(op))
+    (low, high), *_ = op.ranges
+    x = (torch.linspace(low, high, 4, dtype=torch.float64) + 0.01).requires_grad_()
+    found = []
+    for vectorize in (True, False):
+        rows = torch.autograd.functional.jacobian(f, x, create_graph=True, vectorize=vectorize)
+        found.append((rows, *torch.autograd.grad((rows**2).sum() + (x**2).sum(), x)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["huber", "bce_with_logits", "sum_product", "polar_to_cartesian"])
+def test_forward_over_reverse_over_reverse_by_an_input_that_broadcasts(name: str) -> None:
+    op = get(name)
+    x, *others = op.sample((), (3,), dtype=torch.float64)
+
+    def slope(function: Callable[..., Tensor | tuple[Tensor, ...]], x: Tensor) -> Tensor:
+        def total(x: Tensor) -> Tensor:
+            result = function(x, *others)
+            return result[0].sum() if isinstance(result, tuple) else result.sum()
+
+        return grad(grad(total))(x)
+
+    found = [jvp(functools.partial(slope, function), (x,), (x,)) for function in (op.function, op.reference)]
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
+
+def test_an_incoming_nan_is_told() -> None:
+    x = torch.tensor([1.0, 0.0, -2.0], requires_grad=True)
+    second = by_autograd(by_autograd(get("swish").function))(x)
+    (third,) = torch.autograd.grad(second, x, torch.full((3,), math.nan))
+    assert third.isnan().all()

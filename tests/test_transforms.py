@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 from gallery import OPS, Op, as_tuple, get, total
 from torch import Tensor, nn
-from torch.func import functional_call, grad, hessian, jacrev, vjp, vmap
+from torch.func import functional_call, grad, hessian, jacrev, jvp, vjp, vmap
 
 rt = gallery.runtime()
 
@@ -312,6 +313,26 @@ def test_compiled_modules_without_gradient(op: Op) -> None:
     with torch.no_grad():
         found, expected = as_tuple(compiled(*inputs)), as_tuple(module(*inputs))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "transform", [vmap, lambda f: lambda x: jvp(f, (x,), (torch.ones_like(x),))[1]], ids=["vmap", "jvp"]
+)
+@pytest.mark.parametrize("name", ["swish", "gelu", "relu"])
+def test_exported_within_a_transform(name: str, transform: Callable[..., Callable[[Tensor], Tensor]]) -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return transform(get(name).function)(x)
+
+    x = torch.linspace(-2, 2, 6, dtype=torch.float64)
+    torch.testing.assert_close(torch.export.export(Model(), (x,)).module()(x), Model()(x))
+
+
+@single
+def test_behind_a_lazy_layer(op: Op) -> None:
+    network = nn.Sequential(nn.LazyLinear(3), op.module_class(), nn.LazyLinear(1))
+    network(torch.ones(2, 4)).sum().backward()
+    assert network[0].weight.shape == network[0].weight.grad.shape == (3, 4)
 
 
 @every
