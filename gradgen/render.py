@@ -391,12 +391,9 @@ class _OperationText:
         backward, double = operation.backward, operation.double_backward
         self.forward = _KernelText(self.name, operation.forward)
         self.backward = _KernelText(f"{self.name}_backward", backward, missing) if backward else None
-        self.double = _KernelText(f"{self.name}_double_backward", double, missing) if double else None
-        self.smooth = (
-            _KernelText(self.double.name, operation.smooth, missing, SmoothPrinter)
-            if self.double and operation.smooth
-            else None
-        )
+        name, smooth = f"{self.name}_double_backward", operation.smooth
+        self.double = _KernelText(name, double, missing) if double else None
+        self.smooth = _KernelText(name, smooth, missing, SmoothPrinter) if smooth else None
         self.grads = operation.grads
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1

@@ -12,7 +12,7 @@ import mpmath
 import pytest
 import torch
 from building import build
-from gallery import OPS, Op, get
+from gallery import OPS, Op, as_tuple, get
 from subjects import subject
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
@@ -33,8 +33,7 @@ def derivative(
 ) -> float:
     """A derivative of the first output by some inputs, in turn, at a point."""
     leaves = [torch.tensor([x], dtype=dtype, requires_grad=True) for x in point]
-    result = op(*leaves)
-    y = result[0] if isinstance(result, tuple) else result
+    y = as_tuple(op(*leaves))[0]
     for position in wrt:
         if not y.requires_grad:
             return 0.0
@@ -160,11 +159,7 @@ def elementwise(op: Op) -> Callable[[Tensor], Tensor]:
     """The first output as a function of the first input, the others being numbers."""
     _, *others = op.sample((), dtype=torch.float64)
 
-    def f(x: Tensor) -> Tensor:
-        result = op(x, *others)
-        return result[0] if isinstance(result, tuple) else result
-
-    return f
+    return lambda x: as_tuple(op(x, *others))[0]
 
 
 WAYS = [*itertools.product((grad, jacrev, jacfwd), repeat=3)]
@@ -228,9 +223,8 @@ def test_of_inputs_that_broadcast_have_their_shapes(name: str) -> None:
 
     def slopes(*inputs: Tensor) -> tuple[Tensor, ...]:
         rest = iter(inputs)
-        result = op(*[next(rest) if leaf.requires_grad else leaf for leaf in leaves])
-        total = sum(y.sum() for y in result) if isinstance(result, tuple) else result.sum()
-        return torch.autograd.grad(total, inputs, create_graph=True)
+        results = as_tuple(op(*[next(rest) if leaf.requires_grad else leaf for leaf in leaves]))
+        return torch.autograd.grad(sum(y.sum() for y in results), inputs, create_graph=True)
 
     assert torch.autograd.gradgradcheck(slopes, inputs)
 
@@ -256,11 +250,7 @@ def test_forward_over_reverse_over_reverse_by_an_input_that_broadcasts(name: str
     x, *others = op.sample((), (3,), dtype=torch.float64)
 
     def slope(function: Callable[..., Tensor | tuple[Tensor, ...]], x: Tensor) -> Tensor:
-        def total(x: Tensor) -> Tensor:
-            result = function(x, *others)
-            return result[0].sum() if isinstance(result, tuple) else result.sum()
-
-        return grad(grad(total))(x)
+        return grad(grad(lambda x: as_tuple(function(x, *others))[0].sum()))(x)
 
     found = [jvp(functools.partial(slope, function), (x,), (x,)) for function in (op.function, op.reference)]
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)

@@ -176,7 +176,7 @@ def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> No
 
 
 @pytest.mark.slow
-@tried(150)
+@tried(300)
 @given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
 def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
     same_as_torch(part, text)
