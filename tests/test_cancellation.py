@@ -82,6 +82,13 @@ FORMULAS = {
 EVERY_DAY = [*FORMULAS][:3]
 
 
+def spec_of(definition: str, folder: Path) -> Path:
+    """A spec file with one op."""
+    spec = folder / "spec.py"
+    spec.write_text(f"from sympy import *\nfrom gradgen import Tensor, op\n\n\n{definition}")
+    return spec
+
+
 @pytest.mark.parametrize(
     "text", [text if text in EVERY_DAY else pytest.param(text, marks=pytest.mark.slow) for text in FORMULAS]
 )
@@ -90,11 +97,7 @@ def test_value_and_derivatives_at_the_points_of_verify(text: str, tmp_path: Path
     parameters += [
         f"{name}: float = {value}" for name, value in (("k", 2.0), ("b", 3.0)) if re.search(rf"\b{name}\b", text)
     ]
-    spec = tmp_path / "spec.py"
-    spec.write_text(
-        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
-        f"@op\ndef cancelling({', '.join(parameters)}):\n    return {text}\n"
-    )
+    spec = spec_of(f"@op\ndef cancelling({', '.join(parameters)}):\n    return {text}\n", tmp_path)
     with built((spec,), None) as (subject,):
         outcome = ordinary.run(subject, None, None, lambda: None)
     assert not outcome.failures
@@ -125,11 +128,7 @@ def test_a_quotient_of_what_overflows_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_gradients_of_a_quotient_of_differences(tmp_path: Path) -> None:
     """Where x and y nearly meet they are 0/0; in float32 they have all digits."""
-    spec = tmp_path / "spec.py"
-    spec.write_text(
-        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
-        "@op\ndef divided(x: Tensor, y: Tensor):\n    return (tanh(x) - tanh(y))/(x - y)\n"
-    )
+    spec = spec_of("@op\ndef divided(x: Tensor, y: Tensor):\n    return (tanh(x) - tanh(y))/(x - y)\n", tmp_path)
     with built((spec,), None) as (subject,):
         y = torch.tensor([0.7, -1.5, 3.0, 1e-3, 0.0, -0.2])
         x = torch.cat([y * (1 + 2.0**-k) + 2.0**-40 * (k < 24) for k in range(2, 27, 3)]).requires_grad_()
@@ -150,11 +149,7 @@ def test_gradients_of_a_quotient_of_differences(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_second_derivatives_of_a_quotient_of_exponentials(tmp_path: Path) -> None:
     """Where x and y are the same its pole hid in a factor: 1/(x - y) - 1/(x - y)**2."""
-    spec = tmp_path / "spec.py"
-    spec.write_text(
-        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
-        "@op\ndef divided(x: Tensor, y: Tensor):\n    return (exp(x) - exp(y))/(x - y)\n"
-    )
+    spec = spec_of("@op\ndef divided(x: Tensor, y: Tensor):\n    return (exp(x) - exp(y))/(x - y)\n", tmp_path)
     with built((spec,), None) as (subject,):
         y = torch.tensor([0.0, 1.0, 1.0001, -2.5, 30.0])
         x = torch.tensor([0.0, 1.0, 1.0, -2.5, 30.0]).requires_grad_()
@@ -167,11 +162,7 @@ def test_second_derivatives_of_a_quotient_of_exponentials(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_the_logarithmic_mean_of_equal_numbers(tmp_path: Path) -> None:
-    spec = tmp_path / "spec.py"
-    spec.write_text(
-        "from sympy import *\nfrom gradgen import Tensor, op\n\n\n"
-        "@op\ndef mean(p: Tensor, q: Tensor):\n    return (p - q)/(log(p) - log(q))\n"
-    )
+    spec = spec_of("@op\ndef mean(p: Tensor, q: Tensor):\n    return (p - q)/(log(p) - log(q))\n", tmp_path)
     with built((spec,), None) as (subject,):
         p = torch.tensor([1.0, 2.5, 1e-30, 1e30, -1.0], requires_grad=True)
         q = p.detach().clone().requires_grad_()
