@@ -148,6 +148,7 @@ class Choice:
         self._filled: set[Node] = set()  # those with a removable singularity that their form does without
         self._with_limits: dict[Node, Node] = {}
         self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
+        self._unpatched: dict[Node, tuple[Node, list[Note]]] = {}  # whose error may be one of rounding alone
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
@@ -417,6 +418,8 @@ class Choice:
         form = self._extremes.kept(node, best.form, self._exact(column)) if len(self._tensors) > 1 else best.form
         if form is None and not is_gone:
             return None
+        if not is_gone and max(quality.wide.normal, quality.double.normal) <= _SINGULAR:
+            self._unpatched[node] = self._forms[node], self.notes[node]
         self._forms[node], self._quality[node] = form or best.form, best.quality
         if is_gone:
             self._filled.add(node)
@@ -506,6 +509,9 @@ class Choice:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""
         best, notes = self._forms[node], self.notes[node]
         found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
+        if node in self._unpatched:
+            form, before = self._unpatched[node]
+            found[form] = before, ""
         is_any = node not in self._filled
         if is_any:
             found.setdefault(node, ([], ""))
