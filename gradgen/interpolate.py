@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
 
+import gmpy2
 import mpmath
+import numpy as np
 from mpmath import mpf
 
-from gradgen.evaluate import values
-from gradgen.graph import Node, topological
+from gradgen.graph import Node, substitute, topological
+from gradgen.mpfr import Number, Program, lifted, lowered, precise
 from gradgen.series import constant, through
+from gradgen.ulp import Array
 
 _POINTS, _FEWER_POINTS = (12, 16, 20, 24, 28, 34, 40, 48), (12, 18, 24)  # that are tried in turn
 _DIGITS = 120  # decimal; the values themselves cancel
+_VARIABLE = "interpolation variable"
 
 
 def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digits: int) -> Iterator[Node]:
@@ -36,56 +40,58 @@ def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digi
     if low is None:
         return
     step = 1 if any(leading[low + 1 :: 2]) else 2  # an even or odd function is one of the square
-    order = topological([root], stop={variable})
-    limit = leading[low]
+    (moved,) = substitute([root], {variable: variable.graph.input(_VARIABLE)})
+    program = Program(topological([moved]), [moved])
+    with mpmath.workdps(_DIGITS), precise():
+        limit = lifted(leading[low])
 
-    @cache
-    def remainder(w: mpf) -> mpf:
-        """(root/variable**low - its limit)/w at w = variable**step."""
-        v = w if step == 1 else mpmath.sqrt(w)
-        return (values(order, {}, {variable: v})[order[-1]] / v**low - limit) / w
+        @cache
+        def remainder(w: Number) -> Number:
+            """(root/variable**low - its limit)/w at w = variable**step."""
+            v = w if step == 1 else gmpy2.sqrt(w)
+            (value,) = program({_VARIABLE: lowered(v)})
+            return (lifted(value) / v**low - limit) / w
 
-    with mpmath.workdps(_DIGITS):
-        end = mpf(reach) ** step
-        start = mpf(0) if step == 2 else -end
-        error = abs(limit) * mpf(2) ** -digits / end
-        w, first = variable**step, variable**low
-        for interpolated, counts in ((_polynomial, _POINTS), (_quotient, _FEWER_POINTS)):
-            found = next(filter(None, (interpolated(remainder, start, end, count, error) for count in counts)), None)
-            if found is not None:
-                top, bottom = found
-                rest = w * _horner(top, w)
-                yield first * (constant(limit, w) + rest / _horner(bottom, w))
-                if any(bottom[1:]):  # as one fraction, which does not cancel where both are positive
-                    above = [limit * low + high for low, high in zip(bottom, [mpf(0), *top], strict=True)]
-                    yield first * (_horner(above, w) / _horner(bottom, w))
+        end = gmpy2.mpfr(reach) ** step
+        start = end * 0 if step == 2 else -end
+        error = abs(limit) * gmpy2.mpfr(2) ** -digits / end
+        found = [
+            next(filter(None, (interpolated(remainder, start, end, count, error) for count in counts)), None)
+            for interpolated, counts in ((_polynomial, _POINTS), (_quotient, _FEWER_POINTS))
+        ]
+    w, first = variable**step, variable**low
+    for top, bottom in filter(None, found):
+        rest = w * _horner(top, w)
+        yield first * (constant(leading[low], w) + rest / _horner(bottom, w))
+        if any(bottom[1:]):  # as one fraction, which does not cancel where both are positive
+            with mpmath.workdps(_DIGITS):
+                above = [leading[low] * b + a for b, a in zip(bottom, [mpf(0), *top], strict=True)]
+            yield first * (_horner(above, w) / _horner(bottom, w))
 
 
 _Found = tuple[list[mpf], list[mpf]]
 
 
-def _points(a: mpf, b: mpf, count: int) -> list[mpf]:
-    angles = (mpmath.pi * (2 * k + 1) / (2 * count) for k in range(count))
-    return [(a + b) / 2 + (b - a) / 2 * mpmath.cos(angle) for angle in angles]
+def _points(a: Number, b: Number, count: int) -> list[Number]:
+    angles = (gmpy2.const_pi() * (2 * k + 1) / (2 * count) for k in range(count))
+    return [(a + b) / 2 + (b - a) / 2 * gmpy2.cos(angle) for angle in angles]
 
 
-def _values(function: Callable[[mpf], mpf], at: Sequence[mpf]) -> list[mpf] | None:
+def _values(function: Callable[[Number], Number], at: Sequence[Number]) -> list[Number] | None:
     found = [function(x) for x in at]
-    return found if all(isinstance(value, mpf) and mpmath.isfinite(value) for value in found) else None
+    return found if all(map(gmpy2.is_finite, found)) else None
 
 
-def _polynomial(function: Callable[[mpf], mpf], a: mpf, b: mpf, count: int, error: mpf) -> _Found | None:
+def _polynomial(function: Callable[[Number], Number], a: Number, b: Number, count: int, error: Number) -> _Found | None:
     """The coefficients of a polynomial; None where it converges too slowly."""
     at = _points(a, b, count)
     values = _values(function, at)
     if values is None:
         return None
-    top = through(at, values)
-    bottom = [mpf(1), *[mpf(0)] * count]
-    return (top, bottom) if _is_close(function, top, bottom, a, b, count, error) else None
+    return _if_close(function, through(at, values), [gmpy2.mpfr(1), *[a * 0] * count], a, b, count, error)
 
 
-def _quotient(function: Callable[[mpf], mpf], a: mpf, b: mpf, count: int, error: mpf) -> _Found | None:
+def _quotient(function: Callable[[Number], Number], a: Number, b: Number, count: int, error: Number) -> _Found | None:
     """The coefficients of two polynomials, the second one without a zero; None where they converge too slowly."""
     half = count // 2
     at = _points(a, b, count)
@@ -93,31 +99,45 @@ def _quotient(function: Callable[[mpf], mpf], a: mpf, b: mpf, count: int, error:
     if values is None:
         return None
     rows = [
-        [x**k for k in range(half)] + [-y * x**k for k in range(1, half + 1)] for x, y in zip(at, values, strict=True)
+        [*(x**k for k in range(half)), *(-y * x**k for k in range(1, half + 1)), y]
+        for x, y in zip(at, values, strict=True)
     ]
-    try:
-        found = list(mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix(values)))
-    except ZeroDivisionError:  # fewer coefficients would do
-        return None
-    top, bottom = found[:half], [mpf(1), *found[half:]]
-    return (top, bottom) if _is_close(function, top, bottom, a, b, count, error) else None
+    found = _solved(np.array(rows))
+    return _if_close(function, found[:half], [gmpy2.mpfr(1), *found[half:]], a, b, count, error)
 
 
-def _is_close(
-    function: Callable[[mpf], mpf],
-    top: Sequence[mpf],
-    bottom: Sequence[mpf],
-    a: mpf,
-    b: mpf,
+def _solved(table: Array) -> list[Number]:
+    """The solution of linear equations, the right-hand sides of which are the last column; NaN if there is none."""
+    size = len(table)
+    for k in range(size):
+        pivot = k + int(np.argmax(abs(table[k:, k])))
+        table[[k, pivot]] = table[[pivot, k]]
+        table[k] /= table[k, k]
+        table[k + 1 :] -= np.outer(table[k + 1 :, k], table[k])
+    for k in reversed(range(size)):
+        table[:k, -1] -= table[:k, k] * table[k, -1]
+    return list(table[:, -1])
+
+
+def _if_close(
+    function: Callable[[Number], Number],
+    top: list[Number],
+    bottom: list[Number],
+    a: Number,
+    b: Number,
     count: int,
-    error: mpf,
-) -> bool:
-    """Whether a quotient is the function between the points it was made of, and its divisor of one sign."""
+    error: Number,
+) -> _Found | None:
+    """A quotient if it is the function between the points it was made of, and its divisor of one sign."""
     for x in _points(a, b, count + 2):  # an even count, so that none is 0
-        divisor = mpmath.polyval(bottom[::-1], x)
-        if not divisor > 0 or abs(mpmath.polyval(top[::-1], x) / divisor - function(x)) > error:
-            return False
-    return True
+        divisor = _at(bottom, x)
+        if not divisor > 0 or not abs(_at(top, x) / divisor - function(x)) <= error:
+            return None
+    return [*map(lowered, top)], [*map(lowered, bottom)]
+
+
+def _at(numbers: Sequence[Number], x: Number) -> Number:
+    return reduce(lambda total, number: total * x + number, reversed(numbers))
 
 
 def _horner(numbers: Sequence[mpf], variable: Node) -> Node:

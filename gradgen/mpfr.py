@@ -128,7 +128,7 @@ class Program:
         with _context() as context:
             found = self._quickly(_all_lifted(point), context)
             if found:
-                return tuple(map(_lowered, found))
+                return tuple(map(lowered, found))
         return self._slowly(point)
 
     def slopes(
@@ -144,10 +144,10 @@ class Program:
         """
         if all(abs(value.exp) < _RANGE for value in values):
             with _context() as context:
-                base = [_lifted(value) for value in values]
-                found = _largest(lambda at: self._quickly(at, context), _all_lifted(point), base, names, _lifted(share))
+                base = [lifted(value) for value in values]
+                found = _largest(lambda at: self._quickly(at, context), _all_lifted(point), base, names, lifted(share))
                 if found:
-                    return tuple(map(_lowered, found))
+                    return tuple(map(lowered, found))
         return tuple(_largest(self._slowly, point, values, names, share) or ())
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> list[Number] | None:
@@ -218,7 +218,7 @@ def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
 @cache
 def _constant(number: sympy.Expr, precision: int) -> Number:
     with mpmath.workprec(precision), _context():
-        return _lifted(evaluate.number_of(number))
+        return lifted(evaluate.number_of(number))
 
 
 def _context() -> Any:
@@ -231,11 +231,16 @@ def _is_strange(context: Any) -> bool:
 
 
 def _all_lifted(point: Mapping[str, mpf | bool]) -> dict[str, Number]:
-    return {name: x if isinstance(x, bool) else _lifted(x) for name, x in point.items()}
+    return {name: x if isinstance(x, bool) else lifted(x) for name, x in point.items()}
 
 
-def _lifted(x: mpf) -> Number:
-    """The same number, of no more digits than are worked with."""
+def precise() -> Any:
+    """A context to enter, for numbers of mpmath's working precision and of any size."""
+    return gmpy2.context(precision=mpmath.mp.prec)
+
+
+def lifted(x: mpf) -> Number:
+    """An mpmath number as one of MPFR, of no more digits than are worked with."""
     sign, mantissa, exponent, _ = x._mpf_
     if not mantissa:  # 0, an infinity or NaN
         return gmpy2.mpfr(float(x))
@@ -243,6 +248,7 @@ def _lifted(x: mpf) -> Number:
     return -number if sign else number
 
 
-def _lowered(x: Number) -> mpf:
+def lowered(x: Number) -> mpf:
+    """A finite MPFR number as one of mpmath."""
     mantissa, exponent = x.as_mantissa_exp()
     return mpmath.make_mpf(from_man_exp(mantissa, int(exponent)))

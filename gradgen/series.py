@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
+import gmpy2
 import mpmath
 import sympy
 from mpmath import mpf
@@ -17,14 +18,16 @@ from mpmath.libmp import NoConvergence
 
 from gradgen.evaluate import evaluated, values
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
+from gradgen.mpfr import Number, lifted, lowered, precise
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import factors
 
 TERMS = 44  # that are carried; quotients use up some
 _DIGITS = 100
-_ZERO = mpf(10) ** -60  # a coefficient below this is none
+_ZERO = 1e-60  # a coefficient below this is none
 _BESIDE = mpf(10) ** -40  # where a condition is decided
 _MOST_NODES = 150
+_NOTHING = gmpy2.mpfr(0)
 
 
 class _NoSeriesError(Exception):
@@ -36,10 +39,10 @@ class _Series:
     """v**low * (c[0] + c[1] v + ...), as far as it is known; c[0] is not 0 unless all is."""
 
     low: int
-    c: tuple[mpf, ...]
+    c: tuple[Number, ...]
 
     @staticmethod
-    def of(low: int, coefficients: Sequence[mpf]) -> _Series:
+    def of(low: int, coefficients: Sequence[Number]) -> _Series:
         coefficients = list(coefficients)
         while coefficients and abs(coefficients[0]) < _ZERO:
             del coefficients[0]
@@ -51,8 +54,8 @@ class _Series:
         """The first power that is not known."""
         return self.low + len(self.c)
 
-    def __getitem__(self, power: int) -> mpf:
-        return self.c[power - self.low] if self.low <= power < self.end else mpf(0)
+    def __getitem__(self, power: int) -> Number:
+        return self.c[power - self.low] if self.low <= power < self.end else _NOTHING
 
     def __add__(self, other: _Series) -> _Series:
         low, end = min(self.low, other.low), min(self.end, other.end)
@@ -60,23 +63,30 @@ class _Series:
 
     def __mul__(self, other: _Series) -> _Series:
         count = min(len(self.c), len(other.c))
-        c = [mpmath.fsum(self.c[i] * other.c[k - i] for i in range(k + 1)) for k in range(count)]
+        own = self._terms(count)
+        c = [gmpy2.fsum([a * other.c[k - i] for i, a in own if i <= k]) for k in range(count)]
         return _Series.of(self.low + other.low, c)
 
     def __sub__(self, other: _Series) -> _Series:
-        return self + other * _steady(mpf(-1))
+        return self + other * _steady(-1)
 
-    def power(self, exponent: mpf) -> _Series:
+    def _terms(self, count: int) -> list[tuple[int, Number]]:
+        """The first coefficients that are not 0, each with its place."""
+        return [(i, a) for i, a in enumerate(self.c[:count]) if a]
+
+    def power(self, exponent: Number | float) -> _Series:
         """By the recurrence of J.C.P. Miller."""
+        exponent = gmpy2.mpfr(exponent)
         low = self.low * exponent
-        if not self.c or not mpmath.isint(low):
+        if not self.c or not low.is_integer():
             raise _NoSeriesError
         # The root of v**2 is |v|, which has no series.
-        if not mpmath.isint(exponent) and (self.c[0] < 0 or self.low % 2 or low % 2):
+        if not exponent.is_integer() and (self.c[0] < 0 or self.low % 2 or low % 2):
             raise _NoSeriesError
+        own = self._terms(len(self.c))[1:]
         c = [self.c[0] ** exponent]
         for k in range(1, len(self.c)):
-            total = mpmath.fsum((exponent * i - (k - i)) * self.c[i] * c[k - i] for i in range(1, k + 1))
+            total = gmpy2.fsum([(exponent * i - (k - i)) * a * c[k - i] for i, a in own if i <= k])
             c.append(total / (k * self.c[0]))
         return _Series.of(int(low), c)
 
@@ -84,18 +94,17 @@ class _Series:
         """function(self), for a function that is analytic at the constant term."""
         if self.low < 0 or self.end <= 0:
             raise _NoSeriesError
-        at = self[0]
-        inner = _Series.of(0, [mpf(0), *(self[k] for k in range(1, self.end))])
+        inner = _Series.of(0, [_NOTHING, *(self[k] for k in range(1, self.end))])
         count = self.end if not inner.c else -(-self.end // max(inner.low, 1))
-        taylor = _taylor(function, at, count)
-        total = _steady(mpf(0), self.end)
+        taylor = _taylor(function, lowered(self[0]), count)
+        total = _steady(_NOTHING, self.end)
         for coefficient in reversed(taylor):
-            total = total * inner + _steady(coefficient, self.end)
+            total = inner * total + _steady(lifted(coefficient), self.end)
         return total
 
 
-def _steady(value: mpf, terms: int = TERMS) -> _Series:
-    return _Series.of(0, [value, *[mpf(0)] * (terms - 1)])
+def _steady(value: Number | int, terms: int = TERMS) -> _Series:
+    return _Series.of(0, [gmpy2.mpfr(value), *[_NOTHING] * (terms - 1)])
 
 
 @lru_cache(maxsize=256)
@@ -111,11 +120,12 @@ def _taylor(function: Callable[[mpf], mpf], at: mpf, count: int) -> tuple[mpf, .
             raise _NoSeriesError from error
         if not all(isinstance(value, mpf) and mpmath.isfinite(value) for value in table):
             raise _NoSeriesError
-        polynomial = through(nodes, table)
-    return tuple(polynomial[:count])
+        with precise():
+            polynomial = through([*map(lifted, nodes)], [*map(lifted, table)])
+            return tuple(map(lowered, polynomial[:count]))
 
 
-def through(points: Sequence[mpf], values: Sequence[mpf]) -> list[mpf]:
+def through(points: Sequence[Number], values: Sequence[Number]) -> list[Number]:
     """The coefficients of the polynomial that has these values at these points, by Newton's divided differences."""
     table = list(values)
     for order in range(1, len(points)):
@@ -123,8 +133,8 @@ def through(points: Sequence[mpf], values: Sequence[mpf]) -> list[mpf]:
             table[k] = (table[k] - table[k - 1]) / (points[k] - points[k - order])
     polynomial = table[-1:]
     for k in range(len(points) - 2, -1, -1):  # times (v - points[k]), plus table[k]
-        shifted = [mpf(0), *polynomial]
-        polynomial = [a - points[k] * b for a, b in zip(shifted, [*polynomial, mpf(0)], strict=True)]
+        shifted = [_NOTHING, *polynomial]
+        polynomial = [a - points[k] * b for a, b in zip(shifted, [*polynomial, _NOTHING], strict=True)]
         polynomial[0] += table[k]
     return polynomial
 
@@ -163,7 +173,7 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
     order = topological([root], stop={variable})
     if len(order) > _MOST_NODES:
         return None
-    with mpmath.workdps(_DIGITS):
+    with mpmath.workdps(_DIGITS), precise():
         known: dict[Node, _Series] = {}
         try:
             for node in order:
@@ -172,8 +182,10 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
         except _NoSeriesError:
             return None
         series = known[root]
+        if not all(map(gmpy2.is_finite, series.c)):
+            return None
         pole = max(0, -series.low) if series.c else 0
-        return pole, [series[k] for k in range(-pole, series.end)]
+        return pole, [lowered(series[k]) for k in range(-pole, series.end)]
 
 
 def is_removable(root: Node, variable: Node) -> bool:
@@ -184,9 +196,9 @@ def is_removable(root: Node, variable: Node) -> bool:
 
 def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
     if node is variable:
-        return _Series(1, (mpf(1), *[mpf(0)] * (TERMS - 1)))
+        return _Series(1, (gmpy2.mpfr(1), *[_NOTHING] * (TERMS - 1)))
     if node.number is not None:
-        return _steady(evaluated(node, [], {}))
+        return _steady(lifted(evaluated(node, [], {})))
     args = [known.get(arg) for arg in node.args]
     if node.op == "where":
         return _branch(node, known, variable)
@@ -195,20 +207,20 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     if node.op == "mul":
         return args[0] * args[1]  # type: ignore[operator]
     if node.op == "pow" and node.args[1].number is not None:
-        return args[0].power(evaluated(node.args[1], [], {}))  # type: ignore[union-attr]
+        return args[0].power(lifted(evaluated(node.args[1], [], {})))  # type: ignore[union-attr]
     if node.op == "unit":
-        return args[0] * args[1].power(mpf(-1))  # type: ignore[operator, union-attr]
+        return args[0] * args[1].power(-1)  # type: ignore[operator, union-attr]
     if node.op == "hypot":
-        return (args[0] * args[0] + args[1] * args[1]).power(mpf(1) / 2)  # type: ignore[operator]
+        return (args[0] * args[0] + args[1] * args[1]).power(0.5)  # type: ignore[operator]
     if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
-        return args[0] if args[0].c[0] > 0 else args[0] * _steady(mpf(-1))  # type: ignore
+        return args[0] if args[0].c[0] > 0 else args[0] * _steady(-1)  # type: ignore
     if node.op in _OF_TWO:
         return _OF_TWO[node.op](*args)
     row = PRIMITIVES.get(node.op)
     if row is None or node.op in _NOT_ANALYTIC:
         raise _NoSeriesError
     if node.op == "csch":
-        return args[0].through(mpmath.sinh).power(mpf(-1))  # type: ignore[union-attr]
+        return args[0].through(mpmath.sinh).power(-1)  # type: ignore[union-attr]
     if row.constant_operands == 1 and len(args) == 2:
         return args[1].through(partial(row.mpmath, evaluated(node.args[0], [], {})))  # type: ignore[union-attr]
     if len(args) != 1:
@@ -218,12 +230,10 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
 
 # expm1(k*x)/k, log1p(k*x)/k and their derivatives by k, of two series
 _OF_TWO: dict[str, Callable[..., _Series]] = {
-    "exprel": lambda k, x: (k * x).through(mpmath.expm1) * k.power(mpf(-1)),
-    "dexprel": lambda k, x: ((k * x).through(mpmath.exp) * k * x - (k * x).through(mpmath.expm1)) * k.power(mpf(-2)),
-    "logrel": lambda k, x: (k * x).through(mpmath.log1p) * k.power(mpf(-1)),
-    "dlogrel": lambda k, x: (
-        ((k * x + _steady(mpf(1))).power(mpf(-1)) * k * x - (k * x).through(mpmath.log1p)) * k.power(mpf(-2))
-    ),
+    "exprel": lambda k, x: (k * x).through(mpmath.expm1) * k.power(-1),
+    "dexprel": lambda k, x: ((k * x).through(mpmath.exp) * k * x - (k * x).through(mpmath.expm1)) * k.power(-2),
+    "logrel": lambda k, x: (k * x).through(mpmath.log1p) * k.power(-1),
+    "dlogrel": lambda k, x: ((k * x + _steady(1)).power(-1) * k * x - (k * x).through(mpmath.log1p)) * k.power(-2),
 }
 _NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "not", "given", "rest"})
 
