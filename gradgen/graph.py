@@ -125,7 +125,9 @@ class Graph:
 
     def const(self, value: Expr | int) -> Node:
         """An exact number. A float stands for the decimal that was typed."""
-        if not isinstance(value, Expr):
+        if isinstance(value, int):
+            value = Integer(value)
+        elif not isinstance(value, Expr):
             value = sympy.sympify(value)
         if isinstance(value, Float):
             value = Rational(repr(float(value)))

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import mpmath
@@ -65,10 +65,15 @@ class Format:
     def nearest(self, x: Any) -> Any:
         """The nearest numbers of the type, as doubles."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.is_short:
-                away = x * (2.0 ** (MANTISSA["float64"] - self.digits) + 1)  # so large that adding it rounds (Veltkamp)
-                return np.where(abs(x) < _SPLIT, away - (away - x), x)
-            return x if self.dtype is np.float64 else self.dtype(x).astype(np.float64)
+            return self.rounding(x)
+
+    @cached_property
+    def rounding(self) -> Callable[[Any], Any]:
+        """What `nearest` does, where numpy has been told to be silent, which takes as long again."""
+        if self.is_short:
+            split = 2.0 ** (MANTISSA["float64"] - self.digits) + 1  # so large that adding it to x rounds (Veltkamp)
+            return lambda x: np.where(abs(x) < _SPLIT, (away := x * split) - (away - x), x)
+        return (lambda x: x) if self.dtype is np.float64 else lambda x: self.dtype(x).astype(np.float64)
 
     def given(self, x: Any) -> Any:
         """The numbers of the type that inputs become; float64 has every input as it is."""
@@ -193,22 +198,23 @@ def rest(number: sympy.Expr, form: Format) -> float:
 
 
 def _add(node: Node, form: Format) -> Operation:
-    return lambda a, b: form.nearest(a + b)
+    rounded = form.rounding
+    return lambda a, b: rounded(a + b)
 
 
 def _mul(node: Node, form: Format) -> Operation:
-    number = node.args[0].number
+    number, rounded = node.args[0].number, form.rounding
     if number is not None and is_quotient(number):
         divisor = int(number.q) / int(number.p)
-        return lambda a, b: form.nearest(b / divisor)
-    return lambda a, b: form.nearest(a * b)
+        return lambda a, b: rounded(b / divisor)
+    return lambda a, b: rounded(a * b)
 
 
 def _pow(node: Node, form: Format) -> Operation:
     exponent = node.args[1].number
     assert exponent is not None
     if exponent == HALF:
-        return lambda base, _: form.nearest(np.sqrt(base))
+        return lambda base, _: form.rounding(np.sqrt(base))
     if exponent in RECIPROCALS:
         divide = _divide(exponent, form)
         return lambda base, _: divide(np.ones_like(base), base)
@@ -218,25 +224,25 @@ def _pow(node: Node, form: Format) -> Operation:
 def _divide(exponent: sympy.Expr, form: Format) -> Operation:
     """a * b**exponent for an exponent of `RECIPROCALS`."""
     if exponent == -HALF:
-        return lambda a, b: form.nearest(a / form.nearest(np.sqrt(b)))
+        return lambda a, b: form.rounding(a / form.rounding(np.sqrt(b)))
 
     def divide(a: Array, b: Array) -> Array:
         divisor = np.where(abs(b) < form.flushed, np.copysign(0.0, b), b)
         quotient = a
         for _ in range(-int(exponent)):
-            quotient = form.nearest(quotient / divisor)
+            quotient = form.rounding(quotient / divisor)
         return quotient
 
     return divide
 
 
 def _small_power(form: Format, exponent: int, base: Array, _: Array) -> Array:
-    square: Array = form.nearest(base * base)
-    return square if exponent == 2 else form.nearest(square * (base if exponent == 3 else square))
+    square: Array = form.rounding(base * base)
+    return square if exponent == 2 else form.rounding(square * (base if exponent == 3 else square))
 
 
 def _sum_error(node: Node, form: Format) -> Operation:
-    rounded = form.nearest
+    rounded = form.rounding
 
     def error(a: Array, b: Array, total: Array) -> Array:
         part = rounded(total - a)
@@ -246,11 +252,11 @@ def _sum_error(node: Node, form: Format) -> Operation:
 
 
 def _product_error(node: Node, form: Format) -> Operation:
-    return lambda a, b, product: form.nearest(quick.fused(a, b, -product))
+    return lambda a, b, product: form.rounding(quick.fused(a, b, -product))
 
 
 def _quotient_error(node: Node, form: Format) -> Operation:
-    return lambda a, b, quotient: form.nearest(form.nearest(quick.fused(-quotient, b, a)) / b)
+    return lambda a, b, quotient: form.rounding(form.rounding(quick.fused(-quotient, b, a)) / b)
 
 
 def _rest(node: Node, form: Format) -> Operation:
@@ -263,7 +269,7 @@ def _rest(node: Node, form: Format) -> Operation:
 def _corrected(node: Node, form: Format) -> Operation:
     if form.is_wide:
         return lambda value, error: value
-    return lambda value, error: np.where(np.isfinite(error), form.nearest(value + error), value)
+    return lambda value, error: np.where(np.isfinite(error), form.rounding(value + error), value)
 
 
 _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
@@ -307,7 +313,7 @@ def _composed(function: Callable[..., Array], op: str, args: Sequence[Array], fo
     def called(name: str, *operands: Array) -> Array:
         return function(name, operands, form, places + next(turns))
 
-    return composed.TEXTS[op](composed.Others(called, form.nearest), *args)  # type: ignore[no-any-return]
+    return composed.TEXTS[op](composed.Others(called, form.rounding), *args)  # type: ignore[no-any-return]
 
 
 _SIDES = np.array([1, -1, 1, 1, -1, -1])
@@ -317,10 +323,10 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     """A function of the table, off by the error it may have: here to this side, there to that."""
     nearest, rest, is_exact = _exactly(op, *(arg.tobytes() for arg in args))
     off = _off(op, form, places)
-    value: Array = form.nearest(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
+    value: Array = form.rounding(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
     if op in PRODUCTS:
         scaled_up = np.array([_scaled_up(PRODUCTS[op], factor) for factor in args[1].tolist()])
-        value = _of_infinite(op, value, args[0], form.nearest(scaled_up))
+        value = _of_infinite(op, value, args[0], form.rounding(scaled_up))
     return value
 
 
@@ -328,10 +334,10 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
     """The same by arithmetic alone."""
     value = _quickly(op, *(arg.tobytes() for arg in args))
     is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
-    found: Array = form.nearest(np.where(is_exact, value, value + value * _off(op, form, places)))
+    found: Array = form.rounding(np.where(is_exact, value, value + value * _off(op, form, places)))
     if op in PRODUCTS:
         scaled_up = np.ldexp(quick.FUNCTIONS[PRODUCTS[op]](args[1]), 64)
-        found = _of_infinite(op, found, args[0], form.nearest(scaled_up))
+        found = _of_infinite(op, found, args[0], form.rounding(scaled_up))
     return found
 
 

@@ -1,7 +1,7 @@
 """The values of nodes in mpmath's working precision, by MPFR wherever it can tell, which takes a tenth of the time.
 
-MPFR rounds correctly, and so is the same on every machine. A function that it does not have, and whatever overflows,
-underflows or is no number on the way, is left to mpmath, whose numbers know no bounds.
+MPFR rounds correctly, and so is the same on every machine. A function that it does not have is left to mpmath; so is
+everything where something on the way overflows, underflows or is divided by 0, for mpmath's numbers know no bounds.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def in_doubles(op: str, args: Sequence[float], precision: int, power: int = 0) -
     with gmpy2.context(_LIMITS, precision=precision) as context:
         value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
         nearest = float(value)
-        if _is_strange(context) or not math.isfinite(nearest):
+        if _is_beyond(context) or context.invalid or not math.isfinite(nearest):
             return None
         return nearest, float(value - nearest), value.is_integer()
 
@@ -116,8 +116,7 @@ class Program:
         self._order, self._roots = order, roots
         places = {node: place for place, node in enumerate(order)}
         self._places = [places[root] for root in roots]
-        steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
-        self._steps = [step for step in steps if step is not None]
+        self._steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
 
     def __call__(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
         """The values of the roots; NaN where one is not real.
@@ -152,13 +151,11 @@ class Program:
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> list[Number] | None:
         """The values of the roots by MPFR; None where it cannot tell."""
-        if len(self._steps) < len(self._order):
-            return None
         found: list[Number] = []
         for step in self._steps:
             found.append(step(found, point))
         values = [found[root] for root in self._places]
-        return None if _is_strange(context) or not all(map(gmpy2.is_finite, values)) else values
+        return None if _is_beyond(context) or any(map(gmpy2.is_infinite, values)) else values
 
     def _slowly(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
         found = evaluate.values(self._order, point)
@@ -184,8 +181,8 @@ def _largest(
     return most
 
 
-def _step(node: Node, args: Sequence[int]) -> _Step | None:
-    """What computes a node from the values before it; None if MPFR cannot."""
+def _step(node: Node, args: Sequence[int]) -> _Step:
+    """What computes a node from the values before it."""
     name, number = str(node.value), node.number
     if node.op in ("input", "flag"):
         return lambda found, inputs: inputs[name]
@@ -195,7 +192,7 @@ def _step(node: Node, args: Sequence[int]) -> _Step | None:
         return lambda found, inputs: _constant(number, -(-mpmath.mp.prec // _STEP) * _STEP)
     compute = _power(node.args[1].number) if node.op == "pow" else FUNCTIONS.get(node.op)
     if compute is None:
-        return None
+        compute = _slow(node.op)
     if len(args) == 1:
         (only,) = args
         return lambda found, inputs: compute(found[only])
@@ -203,6 +200,11 @@ def _step(node: Node, args: Sequence[int]) -> _Step | None:
         first, second = args
         return lambda found, inputs: compute(found[first], found[second])
     return lambda found, inputs: compute(*[found[arg] for arg in args])
+
+
+def _slow(op: str) -> Callable[..., Number]:
+    """A primitive that MPFR does not have."""
+    return lambda *args: lifted(evaluate.function(op, *map(lowered, args)))
 
 
 def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
@@ -225,9 +227,9 @@ def _context() -> Any:
     return gmpy2.context(_LIMITS, precision=mpmath.mp.prec)
 
 
-def _is_strange(context: Any) -> bool:
-    """Whether something on the way was no ordinary number."""
-    return bool(context.overflow or context.underflow or context.invalid or context.divzero)
+def _is_beyond(context: Any) -> bool:
+    """Whether something on the way was beyond the range of numbers."""
+    return bool(context.overflow or context.underflow or context.divzero)
 
 
 def _all_lifted(point: Mapping[str, mpf | bool]) -> dict[str, Number]:
@@ -249,6 +251,8 @@ def lifted(x: mpf) -> Number:
 
 
 def lowered(x: Number) -> mpf:
-    """A finite MPFR number as one of mpmath."""
+    """An MPFR number as one of mpmath."""
+    if not gmpy2.is_finite(x):
+        return mpf(float(x))
     mantissa, exponent = x.as_mantissa_exp()
     return mpmath.make_mpf(from_man_exp(mantissa, int(exponent)))
