@@ -176,13 +176,13 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
     workers = min(jobs or _processors(), _MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
     if len(specs) == 1 and workers > 1:
-        number = _attempt(specs[0], _count, specs[0])
-        workers = min(workers, number.value) if isinstance(number, _Timed) else 1  # before others are started
+        only = _attempt(specs[0], _efforts, specs[0])
+        workers = min(workers, len(only.value)) if isinstance(only, _Timed) else 1  # before others are started
     with _workers(workers) as submit:
-        counts = [submit(_attempt, target, _count, target) for target in survey.stale]
+        efforts = [submit(_attempt, target, _efforts, target) for target in survey.stale]
         begun: Iterable[_Sections | Failed] = (
-            _sections(target, survey.templates, count(), submit)
-            for target, count in zip(survey.stale, counts, strict=True)
+            _sections(target, survey.templates, of_ops(), submit)
+            for target, of_ops in zip(survey.stale, efforts, strict=True)
         )
         if workers > 1:
             begun = list(begun)
@@ -406,9 +406,9 @@ def _generator() -> ModuleType:
     return generate
 
 
-def _count(target: Target) -> int:
-    """How many sections a target has."""
-    return _generator().count(target.spec) if target.spec else 0
+def _efforts(target: Target) -> list[int]:
+    """For each section of a target how long it takes, beside others."""
+    return _generator().efforts(target.spec) if target.spec else []
 
 
 def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
@@ -421,12 +421,18 @@ def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
     return target.source.stamp(generate.assembled(target.spec, templates, sections, target.source.library))
 
 
-def _sections(target: Target, templates: Path, number: _Timed[int] | Failed, submit: _Submit) -> _Sections | Failed:
-    """What waits for the section of each op of a target."""
-    if isinstance(number, Failed):
-        return number
+def _sections(
+    target: Target, templates: Path, efforts: _Timed[list[int]] | Failed, submit: _Submit
+) -> _Sections | Failed:
+    """What waits for the section of each op of a target; that with most to do is the first to be begun."""
+    if isinstance(efforts, Failed):
+        return efforts
     section = _generator().section
-    return [submit(_attempt, target, section, target.spec, templates, k) for k in range(number.value)]
+    begun = {
+        k: submit(_attempt, target, section, target.spec, templates, k)
+        for k, _ in sorted(enumerate(efforts.value), key=lambda entry: -entry[1])
+    }
+    return [begun[k] for k in range(len(begun))]
 
 
 def _joined(target: Target, templates: Path, sections: _Sections) -> Result:

@@ -6,19 +6,31 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from sympy import Pow
+
 from gradgen.errors import GradgenError
 from gradgen.load import Formula, load
 from gradgen.plan import plan
 from gradgen.render import Section, render_module, render_section, render_shared
 
+_SINGULAR = 20  # times as long as other formulas take those for which series are looked for
 
-def count(spec: Path) -> int:
-    """How many ops there are in a spec file.
+
+def efforts(spec: Path) -> list[int]:
+    """For each op of a spec file how long it takes, beside others.
 
     Raises:
         GradgenError: for any mistake in it that shows before an op is derived.
     """
-    return len(_formulas(spec, _content(spec)))
+    return [_effort(formula) for formula in _formulas(spec, _content(spec))]
+
+
+def _effort(formula: Formula) -> int:
+    """The operations of a formula, many times as many where it divides by what is 0 where the inputs are."""
+    zero = {symbol: 0 for output in formula.outputs for symbol in output.free_symbols}
+    powers = {power for output in formula.outputs for power in output.atoms(Pow) if power.exp.is_negative}
+    is_singular = any(power.base.subs(zero).is_zero for power in powers)
+    return int(sum(output.count_ops() for output in formula.outputs)) * (_SINGULAR if is_singular else 1)
 
 
 def section(spec: Path, templates: Path, k: int) -> Section:
@@ -49,7 +61,7 @@ def module(spec: Path, templates: Path) -> str:
     Raises:
         GradgenError: for any mistake in the spec file.
     """
-    return assembled(spec, templates, [section(spec, templates, k) for k in range(count(spec))])
+    return assembled(spec, templates, [section(spec, templates, k) for k in range(len(efforts(spec)))])
 
 
 @lru_cache(maxsize=1)
