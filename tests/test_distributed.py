@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +133,17 @@ def _of_dtensors(rank: int, mesh: DeviceMesh) -> None:
             assert all(isinstance(result, DTensor) for result in results), where
             assert_same([result.full_tensor() for result in results], list(expected), where)
             if op.differentiable and all(result.requires_grad for result in expected):
-                sum(result.square().sum() for result in results).backward()
-                sum(result.square().sum() for result in expected).backward()
-                for k in op.differentiable:
-                    assert_same(whole(given[k].grad), alone[k].grad, where)
+                ours, theirs = [given[k] for k in op.differentiable], [alone[k] for k in op.differentiable]
+                found, right = (_gradients(rs, xs) for rs, xs in ((results, ours), (expected, theirs)))
+                assert_same(list(map(whole, found)), right, where)
+                if all(gradient.requires_grad for gradient in right):
+                    second = (_gradients(gradients, xs) for gradients, xs in ((found, ours), (right, theirs)))
+                    assert_same(*([*map(whole, gradients)] for gradients in second), f"{where}, second derivatives")
+
+
+def _gradients(results: Sequence[Tensor], inputs: list[Tensor]) -> list[Tensor]:
+    total = sum(result.square().sum() for result in results)
+    return list(torch.autograd.grad(total, inputs, create_graph=True, materialize_grads=True))
 
 
 def test_dtensors(tmp_path: Path) -> None:
