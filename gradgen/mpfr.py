@@ -27,6 +27,7 @@ _Step = Callable[[list[Number], Mapping[str, Number]], Number]
 
 _STEP = 256  # bits; numbers of a formula are had in as many of these as are needed
 _RANGE = 1 << 15  # of exponents: far beyond any float64, and not so far that a sine takes long
+_FAR = 1 << 62  # an exponent beyond all ranges
 _LIMITS = gmpy2.context(emin=-_RANGE, emax=_RANGE)
 
 
@@ -246,7 +247,7 @@ def lifted(x: mpf) -> Number:
     sign, mantissa, exponent, _ = x._mpf_
     if not mantissa:  # 0, an infinity or NaN
         return gmpy2.mpfr(float(x))
-    number = gmpy2.mul_2exp(gmpy2.mpfr(mantissa), exponent)
+    number = gmpy2.mul_2exp(gmpy2.mpfr(mantissa), max(-_FAR, min(exponent, _FAR)))
     return -number if sign else number
 
 

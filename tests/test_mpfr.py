@@ -83,6 +83,14 @@ def test_a_function_that_it_lacks_is_left_to_mpmath() -> None:
     assert program(graph.apply("bessel_j", 0, graph.input("x")))({"x": mpf(1)}) == (+mpmath.besselj(0, 1),)
 
 
+def test_what_no_exponent_is_large_enough_for_is_left_to_mpmath() -> None:
+    graph = Graph()
+    root = graph.apply("log", graph.apply("gamma", graph.input("x")))
+    with mpmath.workprec(BITS):
+        (value,) = program(root)({"x": mpf("1e30")})
+        assert abs(value / (mpf("1e30") * mpmath.log(mpf("1e30"))) - 1) < 0.1
+
+
 @pytest.mark.parametrize("name", ["tanh", "bessel_j"])
 def test_slopes_are_the_largest_of_all_inputs(name: str) -> None:
     graph = Graph()
