@@ -38,7 +38,8 @@ class TorchPrinter(NumericPrinter):
 
     def tensor(self, node: Node) -> str:
         """A node where torch insists on a tensor."""
-        return f"{self.like}.new_full((), {self.expression(node)})" if self.is_number(node) else self.expression(node)
+        text = self.expression(node)
+        return f"rt.constant({text}, {self.like})" if self.is_number(node) else text
 
     def print_const(self, node: Node) -> tuple[str, int]:
         special = {sympy.oo: "torch.inf", -sympy.oo: "-torch.inf", sympy.nan: "torch.nan"}
