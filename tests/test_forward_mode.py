@@ -219,3 +219,18 @@ def test_compiled_functions_have_no_part_in_it() -> None:
     x = torch.linspace(-3, 3, 7, requires_grad=True)
     compiled = torch.compile(swish, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x), torch.autograd.grad(swish(x).sum(), x))
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) == 1], ids=str)
+@pytest.mark.parametrize("scaled", [lambda f: lambda x: 2 * f(x), lambda f: lambda x: f(x) / 2])
+def test_forward_over_reverse_over_forward_of_a_plain_sum(op: Op, scaled: Callable[..., Any]) -> None:
+    """The incoming gradient is one number, expanded."""
+
+    def third(f: Callable[..., Any]) -> Callable[..., Any]:
+        def along(g: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda x: jvp(g, (x,), (torch.cos(x),))[1]
+
+        return along(lambda x: grad(lambda y: along(scaled(f))(y).sum())(x))
+
+    (x,) = op.sample((4,))
+    assert_close(third(op)(x), third(op.reference)(x))

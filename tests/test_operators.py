@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from gradgen.render import operator_text
 
 rt = gallery.runtime()
 every = pytest.mark.parametrize("op", OPS, ids=str)
+FORMATS = (torch.contiguous_format, torch.channels_last)
 
 SPEC = '''\
 from sympy import exp
@@ -43,9 +45,11 @@ def operator(op: Op) -> Any:
 
 
 def layouts(op: Op) -> Iterator[list[torch.Tensor]]:
-    """Inputs in order, in channels_last, with gaps, and broadcast."""
+    """Inputs in order, in channels_last, some in order and some in that, with gaps, and broadcast."""
     yield op.sample((4, 6), dtype=torch.float32)
     yield [x.contiguous(memory_format=torch.channels_last) for x in op.sample((2, 3, 4, 5), dtype=torch.float32)]
+    mixed = zip(op.sample((2, 3, 4, 5), dtype=torch.float32), itertools.cycle(FORMATS), strict=False)
+    yield [x.contiguous(memory_format=form) for x, form in mixed]
     yield [x.t()[::2] for x in op.sample((5, 6), dtype=torch.float32)]
     yield op.sample((3, 4), (4,), dtype=torch.float64)
 

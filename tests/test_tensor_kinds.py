@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
+import gallery
 import pytest
 import torch
-from gallery import OPS, Op, as_tuple, get, total
+from gallery import OPS, Op, as_tuple, get, gradients, total
 from torch import Tensor
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.data import DataLoader, Dataset
+
+rt = gallery.runtime()
 
 every = pytest.mark.parametrize("op", OPS, ids=str)
 
@@ -93,6 +97,20 @@ def test_values_and_gradients_of_every_kind(op: Op, dtype: torch.dtype, kind: st
 
 class Tagged(Tensor):
     """A subclass by `__torch_function__`, that of Tensor."""
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
+def test_results_and_gradients_of_mixed_layouts_lie_alike_on_every_path(op: Op) -> None:
+    formats = itertools.cycle((torch.contiguous_format, torch.channels_last))
+    inputs = [
+        tensor.contiguous(memory_format=form) for tensor, form in zip(op.sample((2, 3, 4, 5)), formats, strict=False)
+    ]
+    meta = [tensor.to("meta") for tensor in inputs]
+    kernel, without = gradients(op, inputs), gradients(op, meta)
+    with rt.force_path("torch"):
+        torch_path = gradients(op, inputs)
+    for ours, *others in zip(kernel, without, torch_path, strict=True):
+        assert [other.stride() for other in others] == [ours.stride()] * 2
 
 
 @every

@@ -14,7 +14,8 @@ import pytest
 import torch
 from gallery import OPS, Op, as_tuple, get, total
 from torch import Tensor, nn
-from torch.func import functional_call, grad, hessian, jacrev, jvp, vjp, vmap
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 rt = gallery.runtime()
 
@@ -345,6 +346,40 @@ def test_exported_saved_and_loaded(op: Op, tmp_path: Path) -> None:
     loaded = torch.export.load(tmp_path / "program.pt2").module()
     for found, expected in zip(as_tuple(loaded(*others)), as_tuple(op(*others)), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
+def test_exported_with_inputs_that_broadcast_along_the_batch(op: Op) -> None:
+    """Which may be as large as another dimension."""
+    sizes = {name: {0: torch.export.Dim("batch")} if k == 0 else None for k, name in enumerate(op.tensors)}
+    program = torch.export.export(op.module_class(), tuple(op.sample((5, 3), (3,))), dynamic_shapes=sizes).module()
+    for batch in (3, 7):
+        others = op.sample((batch, 3), (3,))
+        assert_close(as_tuple(program(*others)), as_tuple(op(*others)))
+
+
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=[] if op.name in EVERYDAY else [pytest.mark.slow], id=op.name) for op in OPS]
+)
+def test_compiled_once_for_all_sizes_and_hyper_parameters(op: Op) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    function = op.function
+    compiled = torch.compile(function, fullgraph=True, backend=counter)
+    for k in range(5):
+        inputs = op.sample((4 + k, 3), dtype=torch.float32, grad=True)
+        hyper = {name: default + k / 8 for name, (default, _) in op.hyper.items()}
+        found = as_tuple(compiled(*inputs, **hyper))
+        total(found).backward()
+        torch.testing.assert_close(found, as_tuple(op(*inputs, **hyper)), rtol=2e-6, atol=1e-6)
+    assert counter.frame_count <= 3  # as they are at first, for any size, for any hyper-parameter
+
+
+@single
+def test_empty_batches(op: Op) -> None:
+    x = torch.zeros(0, 3)
+    assert vmap(op)(x).shape == vmap(grad(lambda row: op(row).sum()))(x).shape == (0, 3)
+    assert jacrev(op)(x).shape == jacfwd(op)(x).shape == (0, 3, 0, 3)
 
 
 @pytest.mark.slow
