@@ -77,3 +77,20 @@ def test_torchscript() -> None:
     with pytest.raises(RuntimeError, match="not defined on python value of type 'Kernel'"):
         torch.jit.script(swish)
     assert torch.allclose(torch.jit.trace(swish, (x,))(x), swish(x))
+
+
+def test_second_derivatives_of_what_was_compiled() -> None:
+    torch._dynamo.reset()
+    x = torch.randn(3, requires_grad=True)
+    for function in (swish, torch.nn.functional.silu):
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        (slope,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="does not currently support double backward"):
+            slope.sum().backward()
+
+
+def test_quantised_and_complex_tensors() -> None:
+    with pytest.raises(NotImplementedError, match=r"'Quint8' .*convert it with x.dequantize\(\)"):
+        swish(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8))
+    with pytest.raises(NotImplementedError, match="'ComplexFloat'"):
+        swish(torch.ones(2, dtype=torch.complex64))

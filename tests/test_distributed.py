@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import subprocess
 import sys
@@ -146,8 +147,56 @@ def _gradients(results: Sequence[Tensor], inputs: list[Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(total, inputs, create_graph=True, materialize_grads=True))
 
 
+def _forward_mode(rank: int, mesh: DeviceMesh) -> None:
+    x = _distributed(torch.randn(4, 6), mesh, Shard(0))
+    for function in (gallery.get("swish").function, torch.sigmoid):
+        with pytest.raises(NotImplementedError):
+            torch.func.jvp(function, (x,), (torch.ones_like(x),))
+
+
+def test_forward_mode_of_dtensors_is_refused_by_torch(tmp_path: Path) -> None:
+    together(_forward_mode, tmp_path)
+
+
 def test_dtensors(tmp_path: Path) -> None:
     together(_of_dtensors, tmp_path)
+
+
+LEARNABLE = """\
+from gradgen import Tensor, op
+
+
+@op
+def scaled(x: Tensor, scale: Tensor(init=0.5)):
+    return x / (1 + scale**2)
+
+
+@op
+def weighted(x: Tensor, weight: Tensor(init=0.25, per_channel=True)):
+    return x + weight * x**2
+"""
+
+
+def _learn_numbers(rank: int, mesh: DeviceMesh, folder: str) -> None:
+    sys.path.insert(0, folder)
+    ops = importlib.import_module("learnable.gates")
+    for prepare, layer in ((_ddp, ops.Scaled()), (_ddp, ops.Weighted(6)), (_fsdp, ops.Weighted(6))):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 6), layer, nn.Linear(6, 2)).double()
+        alone = copy.deepcopy(model)
+        trained(alone, batch())
+        trained(prepare(model, mesh), batch().chunk(WORLD)[rank])
+        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict(), str(layer))
+    with pytest.raises(ValueError, match="doesn't support scalar parameters"):
+        fully_shard(ops.Scaled(), mesh=mesh)
+
+
+def test_learnable_numbers(tmp_path: Path) -> None:
+    """One number, which FSDP2 does not take, and one for each channel."""
+    (tmp_path / "gates.py").write_text(LEARNABLE)
+    command = [sys.executable, "-m", "gradgen", "build", str(tmp_path / "gates.py"), "-o", str(tmp_path / "learnable")]
+    subprocess.run(command, check=True, cwd=gallery.ROOT)
+    together(_learn_numbers, tmp_path, str(tmp_path))
 
 
 def test_the_example_runs_under_torchrun() -> None:
