@@ -303,7 +303,7 @@ class _KernelText:
         printed = [texts.statement(s.node) for s in self._kernel.statements]
         printed += [texts.expression(node) for _, node in self._kernel.results]
         constant = any(texts.is_number(node) for _, node in self._kernel.results)
-        return constant or bool(self.lifted) or any("like." in text for text in printed)
+        return constant or bool(self.lifted) or any(re.search(r"\blike\b", text) for text in printed)
 
     @property
     def lifted(self) -> list[str]:
