@@ -17,6 +17,7 @@ import inspect
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gradgen.errors import GradgenError
@@ -74,8 +75,11 @@ class Parameter:
 class Op:
     """An operation declared by `@op`. Calling it calls the function, so that formulas may use one another."""
 
-    def __init__(self, function: Callable[..., Any], files: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, function: Callable[..., Any], files: frozenset[str] = frozenset(), in_float32: bool = False
+    ) -> None:
         self.function = function
+        self.in_float32 = in_float32
         self.name = function.__name__
         self.files = files
         self.derivatives: dict[str, Callable[..., Any]] = {}
@@ -122,20 +126,31 @@ class Op:
 DECLARED: list[Op] = []
 
 
-def op(function: Callable[..., Any] | None = None) -> Op:
+def op(function: Callable[..., Any] | None = None, *, autocast: str | None = None) -> Any:
     """Declare an operation: a function from symbols to a SymPy expression, or a tuple of them.
 
-    Its parameters are annotated `Tensor` (the default), `Tensor(grad=False)`, `float`, `int` or `bool`.
+    Its parameters are annotated `Tensor` (the default), `Tensor(grad=False)`, `float`, `int` or `bool`. Within autocast
+    it computes in the type of its inputs, as pointwise operations do; with `@op(autocast="float32")` in float32, as
+    torch's losses do.
     """
+    if autocast is not None:
+        if function is not None or autocast != "float32":
+            raise GradgenError(f"op(autocast={autocast!r})", hint='Write @op(autocast="float32"), or @op alone.')
+        return partial(_declared, in_float32=True)
+    return _declared(function)
+
+
+def _declared(function: Callable[..., Any] | None, in_float32: bool = False) -> Op:
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise GradgenError(f"@op decorates a def, not {_described(function)}", hint=_PLAIN)
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         kind = "async" if inspect.iscoroutinefunction(function) else "a generator"
         raise GradgenError(f"{function.__name__} is {kind}; an operation is a plain function", hint=_PLAIN)
     caller = inspect.currentframe()
-    caller = caller.f_back if caller else None
+    while caller and caller.f_code in (_declared.__code__, op.__code__):
+        caller = caller.f_back
     files = {function.__code__.co_filename, caller.f_code.co_filename if caller else ""}
-    return Op(function, frozenset(files))
+    return Op(function, frozenset(files), in_float32)
 
 
 _PLAIN = "Write @op alone, without brackets, right above a plain def that returns a formula."

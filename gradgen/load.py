@@ -45,6 +45,7 @@ class Formula:
         names: names the user gave to intermediate expressions, for the generated code.
         places: for an input, where the user's own derivative by it is returned.
         text: all of the spec file.
+        in_float32: whether within autocast it computes in float32, not in the type of its inputs.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Formula:
     names: Names = ()
     places: dict[str, Place] = field(default_factory=dict)
     text: str = ""
+    in_float32: bool = False
 
     @property
     def tensors(self) -> tuple[Parameter, ...]:
@@ -165,6 +167,7 @@ class _Reader:
             names,
             places,
             self.spec.text,
+            op.in_float32,
         )
 
     def call(self, function: Callable[..., Any]) -> tuple[Any, Names]:

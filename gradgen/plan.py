@@ -158,6 +158,7 @@ class Operation:
     def is_in_place(self) -> bool:
         """Whether the result may be written over the only tensor, since backward needs the output alone."""
         alone = len(self.formula.tensors) == len(self.outputs) == 1 and self.backward is not None
+        alone = alone and not self.formula.in_float32  # the result may be of another type
         return alone and all(saved.is_output for saved in self.saved)
 
 

@@ -398,6 +398,7 @@ class _OperationText:
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1
         self.is_in_place = operation.is_in_place
+        self.in_float32 = formula.in_float32
         self.positions = {p.name: i for i, p in enumerate(formula.parameters)}
 
     @property
@@ -625,8 +626,10 @@ class _OperationText:
 
     def describe_result(self) -> str:
         if len(self.outputs) > 1:
-            return f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type."
-        return "tensor of the broadcast shape and the promoted type." if self.broadcasts else "tensor like the input."
+            told = f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type"
+            return f"{told}; within autocast of float32." if self.in_float32 else f"{told}."
+        told = "tensor of the broadcast shape and the promoted type" if self.broadcasts else "tensor like the input"
+        return f"{told}; within autocast of float32." if self.in_float32 else f"{told}."
 
 
 _HARDLY_RIGHT = 100.0

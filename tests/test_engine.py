@@ -7,6 +7,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from building import build
 from gallery import OPS, Op, as_tuple, total
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -38,6 +39,45 @@ def test_autocast_leaves_the_type_of_the_input(op: Op, dtype: torch.dtype) -> No
     assert [result.dtype for result in found] == [dtype] * len(found)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert all(one is other is None or torch.equal(one, other) for one, other in zip(within, plain, strict=True))
+
+
+IN_FLOAT32 = """
+@op(autocast="float32")
+def squared_error(x: Tensor, y: Tensor(grad=False), k: float = 1.0):
+    return k * (x - y)**2
+
+@op(autocast="float32")
+def overflowing(x: Tensor):
+    return exp(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def in_float32(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    module, _ = build(IN_FLOAT32, tmp_path_factory.mktemp("autocast"))
+    return module
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_to_float32(in_float32: Any, dtype: torch.dtype, wrap: Any) -> None:
+    """As torch has it for exp, mse_loss and others; outside of autocast in the type of the inputs."""
+    torch._dynamo.reset()
+    x = torch.linspace(-2, 12, 8, dtype=dtype).requires_grad_()
+    y = torch.ones(8, dtype=dtype)
+    for function, arguments in ((in_float32.squared_error, (x, y)), (in_float32.overflowing, (x,))):
+        assert wrap(function)(*arguments).dtype is dtype
+        expected = function(*[argument.float() for argument in arguments])
+        (slope,) = torch.autograd.grad(expected.sum(), x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = wrap(function)(*arguments)
+        assert torch.equal(found, expected)
+        (gradient,) = torch.autograd.grad(found.sum(), x)
+        assert gradient.dtype is dtype
+        assert torch.equal(gradient, slope)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert in_float32.overflowing(x.detach().double()).dtype is torch.float64
+    assert not hasattr(in_float32, "overflowing_")  # it would have to be of the input's type
 
 
 @single

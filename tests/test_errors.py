@@ -106,6 +106,12 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         ["has no value while the formula is read", "range(3)"],
     ),
     # Decorators
+    "autocast to float64": (
+        HEAD + '@op(autocast="float64")\ndef f(x):\n    return x\n',
+        4,
+        'autocast="float64"',
+        ['@op(autocast="float32")', "@op alone"],
+    ),
     "no brackets": (HEAD + "@op()\ndef f(x):\n    return x\n", 4, "@op()", ["without brackets"]),
     "no name": (HEAD + "@op('f')\ndef f(x):\n    return x\n", 4, "@op('f')", ["not 'f'"]),
     "lambda": (HEAD + "f = op(lambda x: x**2)\n", 4, "lambda", ["a lambda, which has no name"]),
