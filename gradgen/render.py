@@ -627,9 +627,9 @@ class _OperationText:
     def describe_result(self) -> str:
         if len(self.outputs) > 1:
             told = f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type"
-            return f"{told}; within autocast of float32." if self.in_float32 else f"{told}."
+            return f"{told}; float32 within autocast." if self.in_float32 else f"{told}."
         told = "tensor of the broadcast shape and the promoted type" if self.broadcasts else "tensor like the input"
-        return f"{told}; within autocast of float32." if self.in_float32 else f"{told}."
+        return f"{told}; float32 within autocast." if self.in_float32 else f"{told}."
 
 
 _HARDLY_RIGHT = 100.0
