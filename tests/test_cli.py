@@ -49,7 +49,7 @@ def stand_in() -> ModuleType:
         return SimpleNamespace(doubts=())
 
     result = ModuleType("gradgen.generate")
-    result.count = lambda spec: 1  # type: ignore[attr-defined]
+    result.efforts = lambda spec: [1]  # type: ignore[attr-defined]
     result.section = section  # type: ignore[attr-defined]
     result.assembled = assembled  # type: ignore[attr-defined]
     result.shared = lambda templates: {  # type: ignore[attr-defined]
