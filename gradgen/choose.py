@@ -418,7 +418,7 @@ class Choice:
         form = self._extremes.kept(node, best.form, self._exact(column)) if len(self._tensors) > 1 else best.form
         if form is None and not is_gone:
             return None
-        if not is_gone and max(quality.wide.normal, quality.double.normal) <= _SINGULAR:
+        if not is_gone and quality.normal <= _SINGULAR:
             self._unpatched[node] = self._forms[node], self.notes[node]
         self._forms[node], self._quality[node] = form or best.form, best.quality
         if is_gone:
@@ -550,8 +550,7 @@ class Choice:
 
     def _is_singular(self, node: Node) -> bool:
         """Whether the error of a result may be the sign of a singularity."""
-        quality = self._quality[node]
-        return max(quality.wide.normal, quality.double.normal) > self._singular(node)
+        return self._quality[node].normal > self._singular(node)
 
     def _singular(self, node: Node) -> float:
         """An error that may be the sign of a singularity; of what has two forms already, one beside the other."""

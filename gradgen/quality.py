@@ -48,6 +48,11 @@ class Quality:
         """The worst error, float32 being computed in the better of both ways."""
         return max(self.double.error, min(self.single.error, self.wide.error))
 
+    @property
+    def normal(self) -> float:
+        """The worst error of a result that is no subnormal number, in float64 arithmetic."""
+        return max(self.wide.normal, self.double.normal)
+
 
 Comparison = Callable[[Quality, float, Quality, float], bool]
 

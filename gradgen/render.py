@@ -625,10 +625,9 @@ class _OperationText:
         return f"{p.kind}, passed by value; gets no gradient."
 
     def describe_result(self) -> str:
+        told = "tensor of the broadcast shape and the promoted type" if self.broadcasts else "tensor like the input"
         if len(self.outputs) > 1:
             told = f"{', '.join(self.outputs)}: tensors of the broadcast shape and the promoted type"
-            return f"{told}; float32 within autocast." if self.in_float32 else f"{told}."
-        told = "tensor of the broadcast shape and the promoted type" if self.broadcasts else "tensor like the input"
         return f"{told}; float32 within autocast." if self.in_float32 else f"{told}."
 
 

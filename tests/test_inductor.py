@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from gallery import OPS, Op, get
+from gallery import OPS, Op, as_tuple, get
 from torch import Tensor
 from torch._inductor import metrics
 
@@ -23,8 +23,7 @@ def with_neighbours(ops: list[Op]) -> Function:
         found: list[Tensor] = []
         for op, hyper, count in functions:
             given, inputs = inputs[:count], inputs[count:]
-            results = op(*[2 * tensor for tensor in given], **hyper)
-            found += [result + 1 for result in (results if isinstance(results, tuple) else (results,))]
+            found += [result + 1 for result in as_tuple(op(*[2 * tensor for tensor in given], **hyper))]
         return tuple(found)
 
     return function
