@@ -11,3 +11,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         formula = getattr(item, "callspec", None) and item.callspec.params.get("formula")
         if isinstance(formula, str) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(formula))
+    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)

@@ -175,6 +175,7 @@ def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> No
     same_as_torch(part, text)
 
 
+@pytest.mark.minutes
 @pytest.mark.slow
 @tried(300)
 @given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
@@ -194,6 +195,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
     compare(text, "cpu")
 
 
+@pytest.mark.minutes
 @pytest.mark.slow
 @tried(30)
 @given(text=formulas())
@@ -242,6 +244,7 @@ def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> Non
     assert worse(text) == []
 
 
+@pytest.mark.minutes
 @pytest.mark.slow
 @tried(30)
 @given(text=formulas())
@@ -319,6 +322,7 @@ def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
 
 
+@pytest.mark.minutes
 @pytest.mark.slow
 @tried(25)
 @given(text=formulas())

@@ -629,6 +629,7 @@ class TestExhaustive:
         lines = [line for line in result.stdout.splitlines() if "cpu, exhaustive)" in line]
         assert any(line.startswith("hinge: float32 value: ") and "over the bar" in line for line in lines)
 
+    @pytest.mark.minutes
     @pytest.mark.slow
     def test_every_float32(self, tmp_path: Path) -> None:
         spec = tmp_path / "relu.py"
