@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
-from gradgen import algebraic, hyperbolic, rational, relative, squares, variables
+from gradgen import algebraic, exponentials, hyperbolic, rational, relative, squares, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
@@ -71,6 +71,7 @@ class Candidates:
             powers: whether roots and powers are variables of the rational forms.
         """
         yield from self.rational(node, powers)
+        yield from exponentials.forms(node)
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 
@@ -81,7 +82,10 @@ class Candidates:
         """
         written = self._written.get(node, node)
         if written is not node:
-            yield written, "as the derivative of what was written" if node in self._origins else "as it was written"
+            how = "as the derivative of what was written" if node in self._origins else "as it was written"
+            yield written, how
+            for form, more in itertools.chain(exponentials.forms(written), self.rational(written, powers)):
+                yield form, f"{how}, {more}"
         yield from self._scaled(node, powers)
         taken_out = factored(node)
         if taken_out is not node:

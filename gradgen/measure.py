@@ -258,8 +258,12 @@ class Reference:
         program = mpfr.Program(topological([root]), [root])
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
-            with mpmath.workprec(2 * _precision(point)):
-                (value,) = program(_lifted(point))
+            for bits in (2 * _precision(point), 8 * _precision(point)):
+                with mpmath.workprec(bits):
+                    (value,), lost = program.with_bits_lost(_lifted(point))
+                if lost <= bits - _AGREE:
+                    break
+            with mpmath.workprec(bits):
                 exact = sample.exact[column] if sample else self._evaluated(point)[column]
                 if mpmath.isnan(exact) and not mpmath.isnan(value) and not self._is_real_beside(point, column):
                     return False
@@ -524,22 +528,23 @@ class Reference:
         """The values on which two precisions agree; None where none do, or where one is not real.
 
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
-        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. A value of 0
-        may be what is left of a cancellation, and is believed last.
+        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
+        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last.
         """
-        bits, previous = 0, tuple[mpf, ...]()
+        bits, previous, before_lacked = 0, tuple[mpf, ...](), False
         for attempt in range(len(_MORE)):
             before, bits = bits, _precision(point, attempt)
             with mpmath.workprec(bits):
-                values = self._evaluated(point)
+                values, lost = self._program.with_bits_lost(_lifted(point))
             if not all(map(mpmath.isfinite, values)):
                 return None
-            is_last = attempt == len(_MORE) - 1
-            if previous and all(map(_agree, previous, values)) and (all(values) or is_last):
+            is_last, lacks = attempt == len(_MORE) - 1, lost > bits - _AGREE
+            is_sure = (all(values) and not (lacks and before_lacked)) or is_last
+            if previous and all(map(_agree, previous, values)) and is_sure:
                 return _Exact(values, before)
             if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):
                 return _Exact(values, bits)  # what is left of 0 by rounding
-            previous = values
+            previous, before_lacked = values, lacks
         return None
 
     def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:

@@ -89,6 +89,14 @@ FUNCTIONS |= {
 }
 
 
+# Of functions that can lose bits, how many, from the exponents of operands and result.
+_CANCELLING: dict[str, Callable[..., float]] = {
+    "add": lambda a, b, result: max(a, b) - result,
+    **dict.fromkeys(("log", "log2", "log10", "acosh", "acos"), lambda a, result: -result),
+    **dict.fromkeys(("sin", "cos", "tan"), lambda a, result: max(a, 0) - result),
+}
+
+
 def in_doubles(op: str, args: Sequence[float], precision: int, power: int = 0) -> tuple[float, float, bool] | None:
     """A primitive of doubles, to so many bits: the nearest double, what that lacks, and whether it is a whole number.
 
@@ -118,6 +126,11 @@ class Program:
         places = {node: place for place, node in enumerate(order)}
         self._places = [places[root] for root in roots]
         self._steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
+        self._cancelling = [
+            (_CANCELLING[node.op], place, [places[arg] for arg in node.args])
+            for place, node in enumerate(order)
+            if node.op in _CANCELLING
+        ]
 
     def __call__(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
         """The values of the roots; NaN where one is not real.
@@ -125,11 +138,36 @@ class Program:
         Args:
             point: the values of the inputs, by name.
         """
+        found, is_quick = self._all(point)
+        values = [found[root] for root in self._places]
+        return tuple(map(lowered, values) if is_quick else values)
+
+    def with_bits_lost(self, point: Mapping[str, mpf | bool]) -> tuple[tuple[mpf, ...], float]:
+        """The values of the roots, and how many bits the step on the way lost that lost most of them by cancellation.
+
+        Infinitely many where a result is 0: what was too small beside the operands may be missing.
+
+        Args:
+            point: the values of the inputs, by name.
+        """
+        found, is_quick = self._all(point)
+        exponent = _exponent if is_quick else mpmath.mag
+        most = 0.0
+        for cancelled, place, args in self._cancelling:
+            lost = cancelled(*[exponent(found[arg]) for arg in args], exponent(found[place]))
+            if lost > most:  # not NaN
+                most = lost
+        values = [found[root] for root in self._places]
+        return tuple(map(lowered, values) if is_quick else values), most
+
+    def _all(self, point: Mapping[str, mpf | bool]) -> tuple[Sequence[Any], bool]:
+        """The values of all nodes, and whether they are numbers of MPFR."""
         with _context() as context:
             found = self._quickly(_all_lifted(point), context)
-            if found:
-                return tuple(map(lowered, found))
-        return self._slowly(point)
+        if found:
+            return found, True
+        slowly = evaluate.values(self._order, point)
+        return [slowly[node] for node in self._order], False
 
     def slopes(
         self, point: Mapping[str, mpf | bool], values: Sequence[mpf], names: Sequence[str], share: mpf
@@ -145,22 +183,23 @@ class Program:
         if all(abs(value.exp) < _RANGE for value in values):
             with _context() as context:
                 base = [lifted(value) for value in values]
-                found = _largest(lambda at: self._quickly(at, context), _all_lifted(point), base, names, lifted(share))
-                if found:
-                    return tuple(map(lowered, found))
-        return tuple(_largest(self._slowly, point, values, names, share) or ())
+
+                def at(moved: Mapping[str, Number]) -> list[Number] | None:
+                    found = self._quickly(moved, context)
+                    return [found[root] for root in self._places] if found else None
+
+                largest = _largest(at, _all_lifted(point), base, names, lifted(share))
+                if largest:
+                    return tuple(map(lowered, largest))
+        return tuple(_largest(self, point, values, names, share) or ())
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> list[Number] | None:
-        """The values of the roots by MPFR; None where it cannot tell."""
+        """The values of all nodes by MPFR; None where it cannot tell."""
         found: list[Number] = []
         for step in self._steps:
             found.append(step(found, point))
-        values = [found[root] for root in self._places]
-        return None if _is_beyond(context) or any(map(gmpy2.is_infinite, values)) else values
-
-    def _slowly(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
-        found = evaluate.values(self._order, point)
-        return tuple(found[root] for root in self._roots)
+        is_infinite = any(gmpy2.is_infinite(found[root]) for root in self._places)
+        return None if is_infinite or _is_beyond(context) else found
 
 
 def _largest(
@@ -222,6 +261,10 @@ def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
 def _constant(number: sympy.Expr, precision: int) -> Number:
     with mpmath.workprec(precision), _context():
         return lifted(evaluate.number_of(number))
+
+
+def _exponent(x: Number) -> float:
+    return gmpy2.get_exp(x) if gmpy2.is_regular(x) else -math.inf if x == 0 else math.nan
 
 
 def _context() -> Any:

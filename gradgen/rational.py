@@ -14,7 +14,7 @@ Logarithms and square roots of such functions have forms of the same kind.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TypeVar
@@ -32,7 +32,7 @@ _MOST_ATOMS = 5  # of what is no function of g in it,
 _MOST_DEGREE = 12  # of the polynomials
 _MOST_SHIFT = 30  # whose exponential is a factor
 
-_OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
+OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
     "exp": lambda e: e,
     "expm1": lambda e: e - 1,
     "sigmoid": lambda e: e / (1 + e),
@@ -337,19 +337,28 @@ class _Fraction:
         return reduce(lambda total, c: c + small**step * total, rest, first)
 
     def coefficient(self, value: Expr) -> Node:
-        """A polynomial in the symbols that stand for nodes, as a node."""
-        graph = self.graph
-        if value.is_Symbol:
-            return next(node for node, symbol in self.atoms.items() if symbol == value)
-        if value.is_number:
-            return graph.const(value)
-        number, rest = value.as_content_primitive()
-        if number != 1:
-            return graph.const(number) * self.coefficient(rest)
-        if value.is_Pow:
-            return self.coefficient(value.base) ** graph.const(value.exp)
-        args = [self.coefficient(arg) for arg in value.args]
-        return reduce(graph.add if value.is_Add else graph.mul, args)
+        return as_node(self.graph, self.atoms, value)
+
+
+def as_node(graph: Graph, atoms: Mapping[Node, Symbol], value: Expr) -> Node:
+    """A polynomial in symbols that stand for nodes, as a node.
+
+    Args:
+        graph: where to make it.
+        atoms: the nodes, each with its symbol.
+        value: the polynomial.
+    """
+    if value.is_Symbol:
+        return next(node for node, symbol in atoms.items() if symbol == value)
+    if value.is_number:
+        return graph.const(value)
+    number, rest = value.as_content_primitive()
+    if number != 1:
+        return graph.const(number) * as_node(graph, atoms, rest)
+    if value.is_Pow:
+        return as_node(graph, atoms, value.base) ** graph.const(value.exp)
+    args = [as_node(graph, atoms, arg) for arg in value.args]
+    return reduce(graph.add if value.is_Add else graph.mul, args)
 
 
 class _Exponential(_Fraction):
@@ -365,7 +374,7 @@ class _Exponential(_Fraction):
         self.u: Node = self.graph.const(1 / self.unit) * base
 
     def leaf(self, node: Node) -> Expr | None:
-        return _OF_EXPONENTIAL[node.op](self.exponential(node.args[0])) if node.op in _OF_EXPONENTIAL else None
+        return OF_EXPONENTIAL[node.op](self.exponential(node.args[0])) if node.op in OF_EXPONENTIAL else None
 
     def exponential(self, argument: Node) -> Expr:
         """exp(argument) as a rational function of g."""
@@ -376,6 +385,8 @@ class _Exponential(_Fraction):
                 result *= sympy.exp(number)
             elif item is not None and item.op == "softplus" and number.is_Integer:
                 result *= (1 + self.exponential(item.args[0])) ** number
+            elif item is not None and item.op == "logaddexp" and number.is_Integer:
+                result *= reduce(lambda a, b: a + b, map(self.exponential, item.args)) ** number
             else:
                 rest.append((number, item))
         return result * _G ** self.multiple({item: number for number, item in rest}) if rest else result

@@ -349,8 +349,8 @@ RULES: tuple[Rule, ...] = (
                 "-sign(u)*unit(v, hypot(u, v))*unit(v, hypot(u, v) + abs(u))",
             ),
             (
-                "sqrt(1 + exp(2*u)) - exp(u)",
-                "where(gt(u, 0), exp(-u)/(1 + sqrt(1 + exp(-2*u))), sqrt(1 + exp(2*u)) - exp(u))",
+                "sqrt(a + exp(2*u)) - exp(u)",
+                "where(gt(u, 0), a*exp(-u)/(1 + sqrt(1 + a*exp(-2*u))), sqrt(a + exp(2*u)) - exp(u))",
             ),
             ("sqrt(1 + u**4) - u**2", "1/(hypot(1, u**2) + u**2)"),
             ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),

@@ -247,7 +247,7 @@ EXAMPLES = {
     "unit(u, hypot(u, v)) - sign(u)": Example(
         "sqrt(x**2 + y**2) - abs(x)", by="x", after="unit(u, hypot(u, v)) - sign(u)", x=1e5, y=1.5
     ),
-    "sqrt(1 + exp(2*u)) - exp(u)": Example("sqrt(1 + exp(2*x)) - exp(x)", after="sqrt(1 + exp(2*u)) - exp(u)", x=400.0),
+    "sqrt(a + exp(2*u)) - exp(u)": Example("sqrt(4 + exp(2*x)) - exp(x)", after="sqrt(a + exp(2*u)) - exp(u)", x=400.0),
     "sqrt(1 + u**4) - u**2": Example("sqrt(1 + x**4) - x**2", after="sqrt(1 + u**4) - u**2", x=1e4),
     "1/sqrt(u) - 1/sqrt(v)": Example("1/sqrt(x) - 1/sqrt(x + 1)", x=1e6),
     "cbrt(u) - cbrt(v)": Example("cbrt(x + 1) - cbrt(x)", x=1e6),
