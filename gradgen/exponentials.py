@@ -204,6 +204,8 @@ class _Sums:
             raise _NoSumsError
         for value, exponent in [(whole, sympy.S.One), *((self._value(inner), root) for root, inner in roots)]:
             take(value, exponent)
+        if not any(often < 0 or not often.is_Integer for one, often in powers.items() if not one.is_one):
+            raise _NoSumsError  # there is nothing to be relative to
         return self._product([(one, often) for one, often in powers.items() if often != 0], others)
 
     def _product(self, powers: Sequence[tuple[_Sum, Expr]], others: Sequence[Node]) -> Node:
