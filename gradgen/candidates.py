@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
-from gradgen import algebraic, exponentials, hyperbolic, rational, relative, squares, variables
+from gradgen import algebraic, exponentials, hyperbolic, radicals, rational, relative, squares, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
@@ -71,7 +71,6 @@ class Candidates:
             powers: whether roots and powers are variables of the rational forms.
         """
         yield from self.rational(node, powers)
-        yield from exponentials.forms(node)
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 
@@ -80,6 +79,12 @@ class Candidates:
 
         `is_limit` tells whether a form with a kink at 0 is there what the node tends to.
         """
+        yield from exponentials.forms(node)
+        value, path = self.origin(self.origin(node)), self.path(node)
+        for derive in (rational.derivative, exponentials.derivative) if path else ():
+            derived = derive(self.written(value), path)
+            if derived is not None:
+                yield derived, "as the derivative of the quotient of sums of exponentials that the value is"
         written = self._written.get(node, node)
         if written is not node:
             how = "as the derivative of what was written" if node in self._origins else "as it was written"
@@ -106,6 +111,8 @@ class Candidates:
                 more_forms = itertools.chain(squares.divided_twice(form), self._scaled(form, powers)) if powers else ()
                 for further, more in more_forms:
                     yield further, f"{how}, {more}"
+        for start in dict.fromkeys((node, written)):
+            yield from radicals.forms(start)
         for form, how in algebraic.forms(node):
             yield form, how
             for scaled, more in relative.forms(form):

@@ -23,7 +23,7 @@ from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
 
 _PRECISION = 160  # bits that an exact value is computed with at first
-_MORE = (0, 150, 600, 2500)  # bits that are added, until two attempts in turn agree
+_MORE = (0, 150, 600, 2500, 10_000)  # bits that are added, until two attempts in turn agree
 _AGREE = 80  # bits in which they do
 _SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding does
 

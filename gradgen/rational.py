@@ -14,7 +14,7 @@ Logarithms and square roots of such functions have forms of the same kind.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TypeVar
@@ -22,6 +22,7 @@ from typing import TypeVar
 import sympy
 from sympy import Expr, Poly, Symbol
 
+from gradgen.differentiate import gradient
 from gradgen.graph import HALF, Graph, Node, inputs_of, known_sign, rebuilt, topological
 from gradgen.rewrite import rewrite, terms
 
@@ -84,6 +85,14 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         for form, what in found:
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
+
+
+def derivative(node: Node, path: Sequence[Node]) -> Node | None:
+    """The derivative of a rational function of an exponential by some inputs, one after another, as another one.
+
+    None if the node is none, or if there is more of the inputs in it.
+    """
+    return _if_rational(lambda: _Exponential(node).derivative(path))
 
 
 def expanded(node: Node) -> Node:
@@ -408,6 +417,17 @@ class _Exponential(_Fraction):
         if len(ratios) > 1 or not all(ratio.is_Rational for ratio in ratios):
             raise _NotRationalError
         return ratios.pop()
+
+    def derivative(self, path: Sequence[Node]) -> Node:
+        """The derivative by some inputs, of which there is no more than in u, a multiple of each."""
+        top, bottom, scale = self.top, self.bottom, self.graph.const(1)
+        for wrt in path:
+            (slope,) = gradient(self.u, [wrt])
+            if wrt in topological(self.atoms) or not self.graph.hyper.issuperset(inputs_of([slope])):
+                raise _NotRationalError
+            top, bottom = ((top.diff() * bottom - top * bottom.diff()) * Poly(_G)).cancel(bottom**2, include=True)
+            scale = scale * slope
+        return scale * _Plain(self, top, bottom).node()
 
     def sign(self) -> int:
         return known_sign(self.u)

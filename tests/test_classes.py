@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.subject import built
 
 EVERY_DAY = [
+    "log(p*exp(x) + (1 - p)*exp(y))",
     "exp(2.5*x)/(1 + exp(x))**2.5",
     "cbrt(x + 1) - cbrt(x)",
     "log(1 + exp(-(2*x - 3))) + 2*x - 3",
@@ -30,6 +33,31 @@ SLOW = [
     "exp(-x)*log(1 + exp(x))",
     "exp(-1/(a*x)**2)",
     "sqrt(1 + exp(2*x)) - exp(x)",
+    # Sums of them: numbers of terms, weights, scales and shifts
+    "(exp(x) - exp(-2*x))/(exp(x) + exp(-2*x) + 1)",
+    "(1 - exp(-3*x))/(1 + exp(-x) + exp(-3*x))",
+    "(1 + 2*exp(x))/(1 + exp(x) + exp(3*x))**2",
+    "(exp(2*x - 3) - exp(-x))/(exp(2*x - 3) + exp(-x) + 1)",
+    "x*exp(x)/(exp(x) + exp(-x) + 3)",
+    "2*exp(x)/(2*exp(x) + exp(y) + 3)",
+    "exp(x)/(exp(x) + 2*exp(y) + 3*exp(z))",
+    "exp(x)/(k + exp(x) + exp(y))",
+    "1/(p*exp(a*x) + (1 - p)*exp(-k*x))",
+    "exp(-x)/(exp(-x) + exp(-y))**2",
+    "exp(x)/sqrt(exp(2*x) + exp(2*y))",
+    "sqrt(1 + exp(x) + exp(2*x))",
+    "cbrt(1 + exp(x) + exp(2*x))",
+    "sqrt(4 + exp(2*x)) - exp(x)",
+    "1 - tanh(x)*tanh(y)",
+    "(sinh(x) - sinh(y))/(cosh(x) + cosh(y))",
+    "log(exp(x) + 2*exp(y) + 3*exp(z))",
+    "log(1 + exp(x) + 2*exp(y) + exp(2*z) + exp(x + y))",
+    "log((exp(x) + exp(y) + exp(z))/3)",
+    "log((exp(a*x) + exp(-a*x))/2)",
+    "log(k + exp(x) + exp(2*x))",
+    "log((1 + exp(x) + exp(y))/(1 + exp(y)))",
+    "log(1 - 1/((1 + exp(-x))*(1 + exp(-y))))",
+    "1/((1 + exp(-x))*(1 + exp(-y)) - 1)",
     # Logarithms, nested
     "log(log(1 + exp(x)))",
     "sqrt(log(1 + exp(x)))",
@@ -45,6 +73,11 @@ SLOW = [
     "sqrt(x**4 + 1) - x**2",
     "sqrt(x**2 + k) - sqrt(x**2 + 1)",
     "sqrt((x - 1)**2 + 1) - sqrt((x + 1)**2 + 1)",
+    "sqrt(x**2 + x + 1) - x",
+    "sqrt(x**2 + 3) - sqrt(x**2 + x + 1)",
+    "sqrt(x**4 + 3*x**2 + 1) - x**2",
+    "sqrt(a*x**2 + k) - sqrt(a*x**2 + 1)",
+    "x/(sqrt(x**2 + x + 1) + 1)",
     "sqrt(x**2 + y**2) - sqrt(x**2)",
     "asinh(a*x + 1) - asinh(a*x)",
     "atan(a*x + 1) - atan(a*x)",
@@ -80,13 +113,27 @@ SLOW = [
     "Max(x**2, (y + Max(-a, Min(a, x - y)))**2)/2",
 ]
 
-DECLARED = {"x": "x: Tensor", "y": "y: Tensor", "z": "z: Tensor", "a": "a: float = 1.3", "k": "k: float = 1.7"}
+TENSORS, HYPER = ("x", "y", "z"), {"a": 1.3, "k": 1.7, "p": 0.3}
+DECLARED = {x: f"{x}: Tensor" for x in TENSORS} | {name: f"{name}: float = {value}" for name, value in HYPER.items()}
 EXPONENTS = {torch.float32: range(-126, 127, 11), torch.float64: [*range(-60, 60, 9), *range(-970, 971, 97)]}
+
+
+def similar(names: Sequence[str], dtype: torch.dtype) -> list[dict[str, float]]:
+    """Inputs of similar size, near 0 and up to where exponentials overflow, of all signs; none of a single one."""
+    signs = itertools.product((1, -1), repeat=len(names))
+    return [
+        {
+            name: torch.tensor(sign * math.ldexp(1 + turn / 7, exponent), dtype=dtype).item()
+            for turn, (name, sign) in enumerate(zip(names, each, strict=True))
+        }
+        for each in (signs if len(names) > 1 else ())
+        for exponent in (-30, -6, 0, 3, 6, 8)
+    ]
 
 
 @pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
 def test_class(text: str, tmp_path: Path) -> None:
-    names = set(re.findall(r"\b[xyzak]\b", text))
+    names = set(re.findall(r"\b[xyzakp]\b", text))
     parameters = [DECLARED[name] for name in DECLARED if name in names]
     spec = tmp_path / "spec.py"
     spec.write_text(
@@ -105,6 +152,7 @@ def test_class(text: str, tmp_path: Path) -> None:
                 for exponent in exponents
                 for sign in (1, -1)
             ]
+            points += similar(subject.inputs, dtype)
             samples = [(point, reference(point, quantities)) for point in points]
             found, strayed = computed(subject, "cpu", dtype, points)
             assert not strayed

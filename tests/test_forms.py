@@ -17,7 +17,18 @@ from building import build
 from mpmath import mpf
 
 import gradgen.rewrite
-from gradgen import algebraic, infinite, interpolate, rational, relative, series, squares, variables
+from gradgen import (
+    algebraic,
+    exponentials,
+    infinite,
+    interpolate,
+    radicals,
+    rational,
+    relative,
+    series,
+    squares,
+    variables,
+)
 from gradgen.candidates import _by_sign
 from gradgen.choose import Choice
 from gradgen.compensate import marked, unmarked
@@ -109,6 +120,110 @@ def test_rational_forms_hold_for_hyper_parameters_of_any_sign(text: str, k: floa
 @pytest.mark.parametrize("text", ["sin(x)", "exp(x*y) + exp(x)", "x + y", "floor(x)", "exp(x)**k"])
 def test_what_is_no_rational_function_has_no_such_form(text: str) -> None:
     assert [how for _, how in rational.forms(parsed(text)) if how.startswith("as a rational")] == []
+
+
+SUMS_OF_EXPONENTIALS = [
+    "exp(x)/(exp(x) + 2*exp(y) + 3*exp(z))",
+    "1/(k*exp(x) + exp(y) + 4)**2",
+    "(x*exp(x) + y*exp(y))/(exp(x) + exp(y))",
+    "(exp(2*x) - exp(2*y))/(exp(2*x) + exp(x + y) + 5)",
+    "exp(2*x - 3)/(exp(2*x - 3) + exp(-y) + 1)",
+    "tanh(x)/(2 + tanh(x)*tanh(y))",
+    "exp(x)*(exp(2*x) + exp(2*y))**sympy.Rational(-1, 2)",
+    "cbrt(1 + exp(x) + exp(2*x))*exp(-y)",
+    "sigmoid(x - logaddexp(y, 2*z))/(1 - sigmoid(x)*sigmoid(y))",
+    "exp(k*x)/(exp(k*x) + exp(-x))",
+    "sqrt(2)*exp(x)/(exp(x) + exp(y))",
+    "exp(sqrt(2)*x)/(exp(sqrt(2)*x) + exp(y))",
+    "log(exp(x) + 2*exp(y) + 3*exp(z) + exp(x + y) + 1)",
+    "log((exp(x) + exp(y) + exp(z))/3)",
+    "log(k*exp(x) + (1 - k)*exp(y))",
+    "log(k*exp(x) + exp(y) + 1)",
+    "log(1 - sigmoid(x)*sigmoid(y))",
+    "y*log((1 + exp(x) + exp(y))/(1 + exp(y)))",
+]
+
+
+@pytest.mark.parametrize("k", [0.7, -1.5, 0.0])
+@pytest.mark.parametrize("text", SUMS_OF_EXPONENTIALS)
+def test_sums_relative_to_their_largest_terms_are_the_same_function(text: str, k: float) -> None:
+    node = parsed(text)
+    (wrt,) = gradient(node, [node.graph.input("y" if "y" in text else "x")])
+    for one in (node, wrt):
+        forms = list(exponentials.forms(one))
+        assert forms or one is wrt
+        for form, _ in forms:
+            agree(one, form, hyper=(k,))
+
+
+def test_sums_of_many_terms_do_not_overflow() -> None:
+    """Nor do they vanish, whichever of the terms is the largest."""
+    node = parsed("exp(x)/(exp(x) + 2*exp(y) + exp(z + 1) + exp(2*x - y) + 7)")
+    ((form, _), *_) = exponentials.forms(node)
+    for text in ("x", "y", "z"):
+        point = {name: 3000.0 if name == text else -2000.0 for name in ("x", "y", "z")} | {"k": 1.0}
+        computed = Program(topological([form]), FORMATS["float64"])([point])[-1][0]
+        with mpmath.workdps(60):
+            exact = value(node, {name: mpf(x) for name, x in point.items()})
+        assert computed == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("text", ["exp(x) + exp(y)", "sinh(x) - sinh(y)", "x + y", "1/(x + y)", "sin(x)/(1 + exp(x))"])
+def test_what_is_no_quotient_of_several_sums_has_no_such_form(text: str) -> None:
+    assert list(exponentials.forms(parsed(text))) == []
+
+
+RADICALS = [
+    "sqrt(x**2 + x + 1) - x",
+    "sqrt(x**4 + 3*x**2 + 1) - x**2",
+    "sqrt(x**2 + 3) - sqrt(x**2 + x + 7)",
+    "x/(sqrt(x**2 + x + 1) + 1)",
+    "sqrt(1 + k**2*x**2) - 2*x",
+    "(sqrt(x**2 + 1) - 1)**2/(x*sqrt(x**2 + 1))",
+    "(x**2 + 1)**sympy.Rational(3, 2)/(x - sqrt(x**2 + 1))",
+    "x*(x**2 - 2*x + 3)**sympy.Rational(-1, 2) - 1",
+]
+
+
+@pytest.mark.parametrize("text", RADICALS)
+def test_sums_of_radicals_are_the_same_function(text: str) -> None:
+    node = parsed(text)
+    for one in (node, *gradient(node, [node.graph.input("x")])):
+        ((form, _),) = radicals.forms(one)
+        agree(one, form)
+
+
+@pytest.mark.parametrize("text", RADICALS[:4])
+@pytest.mark.parametrize("x", [-1e250, -1e30, 1e-30, 1e30, 1e250])
+def test_sums_of_radicals_neither_cancel_nor_overflow(text: str, x: float) -> None:
+    node = parsed(text)
+    ((form, _),) = radicals.forms(node)
+    computed = Program(topological([form]), FORMATS["float64"])([{"x": x}])[-1][0]
+    with mpmath.workdps(1200):
+        assert computed == pytest.approx(float(value(node, {"x": mpf(x)})), rel=1e-14, abs=0)
+
+
+@pytest.mark.parametrize(
+    "text", ["sqrt(x**3 + 1) - x", "sqrt(x) + 1", "sqrt(x**2 + y**2)", "exp(x)*sqrt(x**2 + 1)", "x + 1"]
+)
+def test_what_is_no_sum_of_radicals_has_no_such_form(text: str) -> None:
+    assert list(radicals.forms(parsed(text))) == []
+
+
+@pytest.mark.parametrize("derive", [rational.derivative, exponentials.derivative])
+def test_derivatives_of_quotients_of_exponentials(derive: Callable[..., Node | None]) -> None:
+    text = {
+        rational.derivative: "(exp(x) - exp(-2*x))/(exp(x) + exp(-2*x) + k)",
+        exponentials.derivative: "(x*exp(x) - exp(2*y))/(exp(x) + exp(k*y) + 3)",
+    }[derive]
+    node = parsed(text)
+    inputs = [node.graph.input(name) for name in "xy"]
+    paths = [[inputs[0]], inputs[:1] * 2] if derive is rational.derivative else [inputs[:1], inputs, inputs[1:] * 2]
+    for path in paths:
+        derived = derive(node, path)
+        assert derived is not None
+        expected = functools.reduce(lambda one, wrt: gradient(one, [wrt])[0], path, node)
+        agree(expected, derived)
 
 
 SERIES = {

@@ -14,6 +14,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen import points
+from gradgen.differentiate import gradient
 from gradgen.evaluate import function
 from gradgen.graph import Graph, Node, topological
 from gradgen.measure import Reference
@@ -216,6 +217,31 @@ def test_exact_values_have_the_digits_for_powers_of_small_inputs(x: float) -> No
     exact = Reference([root], ["x"], {}, "float64").exact(0, {"x": x})
     assert exact is not None
     assert float(exact) == pytest.approx(-5 / 128)
+
+
+CANCELLING = ["(exp(x) - exp(-2*x))/(exp(x) + exp(-2*x) + 1)", "(1 - exp(-3*x))/(1 + exp(-x) + exp(-3*x))"]
+
+
+@pytest.mark.parametrize("x", [-300.0, -90.0, 40.0, 80.0])
+@pytest.mark.parametrize("text", CANCELLING)
+def test_exact_values_have_the_digits_that_a_derivative_loses(text: str, x: float) -> None:
+    """At 160 bits and at 310 what is to be left is nothing beside the terms that cancel."""
+    root = parsed(text)
+    (slope,) = gradient(root, [root.graph.input("x")])
+    found = Reference([slope], ["x"], {}, "float64").exact(0, {"x": x})
+    with mpmath.workprec(9000):
+        expected = mpmath.diff(lambda t: eval(text, {"exp": mpmath.exp, "x": t}), mpf(x), h=mpf(2) ** -4000)
+    assert found is not None
+    assert abs(found - expected) <= abs(expected) * mpf(2) ** -70
+
+
+def test_a_form_that_cancels_is_the_same_function() -> None:
+    root = parsed("1/(1 + exp(x))")
+    (slope,) = gradient(root, [root.graph.input("x")])
+    reference = Reference([slope], ["x"], {}, "float64")
+    e = root.graph.apply("exp", root.graph.input("x"))
+    assert reference.is_same(1 / (1 + e) ** 2 - 1 / (1 + e), 0)
+    assert not reference.is_same(1 / (1 + e) ** 2 - 2 / (1 + e), 0)
 
 
 @pytest.mark.parametrize("op", ["abs", "modulus", "sign", "floor", "ceil"])

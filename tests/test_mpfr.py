@@ -128,3 +128,30 @@ def test_a_sine_of_what_no_float_is_takes_no_time() -> None:
     with mpmath.workprec(BITS):
         (value,) = program(root)({"x": mpf(40)})
     assert mpmath.isnan(value) or abs(value) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sum_of", "lost"),
+    [
+        ("log", (1, 2**-90), 90),
+        ("log", (2**-90,), 0),
+        ("acos", (1, -(2**-90)), 44),
+        ("sin", (2**70,), 70),
+        ("exp", (90,), 0),
+    ],
+)
+def test_bits_that_a_function_loses(name: str, sum_of: tuple[float, ...], lost: float) -> None:
+    graph = Graph()
+    with mpmath.workprec(BITS):
+        x = mpmath.fsum(map(mpf, sum_of))
+        _, found = program(graph.apply(name, graph.input("x"))).with_bits_lost({"x": x})
+    assert abs(found - lost) <= 2
+
+
+@pytest.mark.parametrize("power", [90, 40_000])  # the second is beyond the range of MPFR
+def test_bits_that_a_sum_loses(power: int) -> None:
+    graph = Graph()
+    x = graph.input("x")
+    with mpmath.workprec(BITS):
+        _, found = program((x + 3) - x).with_bits_lost({"x": mpf(2) ** power})
+        assert found == (math.inf if power > BITS else power - 1)
