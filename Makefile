@@ -2,22 +2,20 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+TESTS ?= not slow
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow check check-format check-lint check-types check-drift clean
+.PHONY: demo test check check-format check-lint check-types check-drift clean
 
 demo: $(INSTALLED)  ## build swish, check its gradient, run it beside torch's
 	$(BIN)/gradgen build formulas/swish.py
 	$(BIN)/python examples/demo.py
 
-test: $(INSTALLED)  ## the everyday suite
-	$(BIN)/pytest -m "not slow" $(PYTEST_ARGS)
-
-test-slow: $(INSTALLED)  ## what takes long or needs the network
-	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+test: $(INSTALLED)  ## the everyday suite; all tests by `make test TESTS=`, what takes long by `make test TESTS=slow`
+	$(BIN)/pytest -m "$(TESTS)" $(PYTEST_ARGS)
 
 check: check-format check-lint check-types check-drift  ## all that can be checked without running
 

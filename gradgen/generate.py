@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from sympy import Pow
+from sympy import Pow, Symbol, Tuple
 
 from gradgen.errors import GradgenError
+from gradgen.literal import depth_of, nodes_of
 from gradgen.load import Formula, load
 from gradgen.plan import plan
 from gradgen.render import Section, render_module, render_section, render_shared
 
 _SINGULAR = 20  # times as long as other formulas take those for which series are looked for
+_DEEP = 40  # steps of nesting through which SymPy does not go
 
 
 def efforts(spec: Path) -> list[int]:
@@ -27,10 +29,11 @@ def efforts(spec: Path) -> list[int]:
 
 def _effort(formula: Formula) -> int:
     """The operations of a formula, many times as many where it divides by what is 0 where the inputs are."""
-    zero = {symbol: 0 for output in formula.outputs for symbol in output.free_symbols}
-    powers = {power for output in formula.outputs for power in output.atoms(Pow) if power.exp.is_negative}
-    is_singular = any(power.base.subs(zero).is_zero for power in powers)
-    return int(sum(output.count_ops() for output in formula.outputs)) * (_SINGULAR if is_singular else 1)
+    parts = nodes_of(Tuple(*formula.outputs))
+    zero = {part: 0 for part in parts if isinstance(part, Symbol)}
+    powers = [part for part in parts if isinstance(part, Pow) and depth_of(part) < _DEEP]
+    is_singular = any(power.exp.is_negative and power.base.subs(zero).is_zero for power in powers)
+    return sum(bool(part.args) for part in parts) * (_SINGULAR if is_singular else 1)
 
 
 def section(spec: Path, templates: Path, k: int) -> Section:

@@ -23,8 +23,9 @@ from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
 
 _PRECISION = 160  # bits that an exact value is computed with at first
-_MORE = (0, 150, 600, 2500, 10_000)  # bits that are added, until two attempts in turn agree
+_MORE = (0, 150, 600, 2500, 10_000)  # bits that are added, until two attempts agree; the last where it takes no time
 _AGREE = 80  # bits in which they do
+_ZERO = 3  # the first attempt that a result of 0 is believed at
 _SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding does
 
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
@@ -258,7 +259,8 @@ class Reference:
         program = mpfr.Program(topological([root]), [root])
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
-            for bits in (2 * _precision(point), 8 * _precision(point)):
+            for factor in (2, 8) if not program.is_laborious else (2,):
+                bits = factor * _precision(point)
                 with mpmath.workprec(bits):
                     (value,), lost = program.with_bits_lost(_lifted(point))
                 if lost <= bits - _AGREE:
@@ -529,17 +531,21 @@ class Reference:
 
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
         more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
-        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last.
+        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
+        more bits take long, only what is 0 is.
         """
+        is_laborious = self._program.is_laborious
         bits, previous, before_lacked = 0, tuple[mpf, ...](), False
-        for attempt in range(len(_MORE)):
+        is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
+        attempts = len(_MORE) - (is_laborious or is_in_vain)
+        for attempt in range(attempts):
             before, bits = bits, _precision(point, attempt)
             with mpmath.workprec(bits):
                 values, lost = self._program.with_bits_lost(_lifted(point))
             if not all(map(mpmath.isfinite, values)):
                 return None
-            is_last, lacks = attempt == len(_MORE) - 1, lost > bits - _AGREE
-            is_sure = (all(values) and not (lacks and before_lacked)) or is_last
+            is_last, lacks = attempt == attempts - 1, lost > bits - _AGREE and not is_laborious
+            is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
             if previous and all(map(_agree, previous, values)) and is_sure:
                 return _Exact(values, before)
             if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):

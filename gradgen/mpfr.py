@@ -20,7 +20,7 @@ from mpmath.libmp import from_man_exp
 
 from gradgen import evaluate
 from gradgen.graph import HALF, Node
-from gradgen.primitives import MARKS, PRODUCTS
+from gradgen.primitives import MARKS, PRIMITIVES, PRODUCTS
 
 Number = Any  # gmpy2.mpfr; a condition is a bool
 _Step = Callable[[list[Number], Mapping[str, Number]], Number]
@@ -89,6 +89,10 @@ FUNCTIONS |= {
 }
 
 
+# What takes long to thousands of digits: what mpmath sums up, and what MPFR does.
+_LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"}
+_LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
+
 # Of functions that can lose bits, how many, from the exponents of operands and result.
 _CANCELLING: dict[str, Callable[..., float]] = {
     "add": lambda a, b, result: max(a, b) - result,
@@ -119,12 +123,16 @@ class Program:
     Args:
         order: the nodes, each after its operands.
         roots: those whose values are asked for.
+
+    Attributes:
+        is_laborious: whether thousands of digits take long.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node]) -> None:
         self._order, self._roots = order, roots
         places = {node: place for place, node in enumerate(order)}
         self._places = [places[root] for root in roots]
+        self.is_laborious = not _LABORIOUS.isdisjoint(node.op for node in order)
         self._steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
         self._cancelling = [
             (_CANCELLING[node.op], place, [places[arg] for arg in node.args])

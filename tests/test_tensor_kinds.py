@@ -154,6 +154,24 @@ def test_meta_tensors(op: Op) -> None:
             assert (one.shape, significant(one)) == (other.shape, significant(other))
 
 
+@every
+def test_sparse_gradients(op: Op) -> None:
+    """Those that an embedding of the results gives, and that are given of the gradients."""
+
+    def derivatives(sparse: bool) -> list[Tensor]:
+        leaves = op.sample((5, 2), grad=True)
+        wrt = [leaves[k] for k in op.differentiable]
+        rows = torch.tensor([3, 0, 3])
+        taken = sum(torch.nn.functional.embedding(rows, out, sparse=sparse).sum() for out in as_tuple(op(*leaves)))
+        first = torch.autograd.grad(total(op(*leaves)), wrt, create_graph=True)
+        weights = [torch.eye(5, 2, dtype=torch.float64) for _ in first]
+        given = [weight.to_sparse() if sparse else weight for weight in weights]
+        return [*torch.autograd.grad(taken, wrt), *torch.autograd.grad(first, wrt, given)]
+
+    for found, expected in zip(derivatives(sparse=True), derivatives(sparse=False), strict=True):
+        assert torch.equal(found, expected)
+
+
 class Swished(Dataset[Tensor]):
     """What a worker of a DataLoader computes."""
 
