@@ -251,7 +251,7 @@ def explain_command(file: Path, op: str | None, second: bool, latex: bool) -> Ex
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the table into this Markdown file.",
+    help="Write the table into this Markdown file; rows of other ops stay where they were measured in the same way.",
 )
 def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
     """Measure how exact the operations are.

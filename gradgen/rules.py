@@ -549,8 +549,8 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
-        "exp(u)*softplus(-u)",
-        "where(gt(u, 0), logrel(exp(-u), 1), exp(u)*softplus(-u))",
+        "exp(u)*softplus(v)",
+        "where(lt(v, -1), exp(u + v)*logrel(exp(v), 1), exp(u)*softplus(v))",
         "infinity times 0 in the tail",
         tried=True,
     ),

@@ -342,7 +342,7 @@ EXAMPLES = {
     "log(v*sinh(u))": Example("log(sinh(x)/x)", x=800.0),
     "log(-expm1(u))": Example("log(1 - exp(x))", x=-50.0),
     "log(-expm1(-exp(u)))": Example("log(1 - exp(-exp(x)))", x=-800.0),
-    "exp(u)*softplus(-u)": Example("exp(x)*log(1 + exp(-x))", after="exp(u)*softplus(-u)", x=800.0),
+    "exp(u)*softplus(v)": Example("exp(x)*log(1 + exp(-2*x))", after="exp(u)*softplus(v)", x=720.0),
     "log(softplus(u))": Example("log(log(1 + exp(x)))", after="log(softplus(u))", x=-800.0),
     "softplus(u)**v": Example("sqrt(log(1 + exp(x)))", after="softplus(u)**v", x=-760.0),
     "asinh(v*exp(u))": Example("asinh(exp(x))", after="asinh(v*exp(u))", x=800.0),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,17 @@ def test_training_together(tmp_path: Path, prepare: Callable[[nn.Module, DeviceM
     together(_learn, tmp_path, prepare)
 
 
-PLACEMENTS = {"sharded": Shard(0), "sharded along the last": Shard(1), "replicated": Replicate(), "partial": Partial()}
+# For each input in turn.
+PLACEMENTS: dict[str, tuple[Any, ...]] = {
+    "sharded": (Shard(0),),
+    "sharded along the last": (Shard(1),),
+    "replicated": (Replicate(),),
+    "partial": (Partial(),),
+    "sharded, replicated": (Shard(0), Replicate()),
+    "replicated, sharded along the last": (Replicate(), Shard(1)),
+    "sharded along one and the other": (Shard(0), Shard(1)),
+    "partial, sharded": (Partial(), Shard(0)),
+}
 
 
 def _distributed(tensor: Tensor, mesh: DeviceMesh, placement: Any) -> DTensor:
@@ -123,8 +134,10 @@ def _distributed(tensor: Tensor, mesh: DeviceMesh, placement: Any) -> DTensor:
 def _of_dtensors(rank: int, mesh: DeviceMesh) -> None:
     for op in OPS:
         plain = op.sample((4, 6))
-        for place, placement in PLACEMENTS.items():
-            given = [_distributed(tensor, mesh, placement) for tensor in plain]
+        for place, placements in PLACEMENTS.items():
+            if len(placements) > len(plain):
+                continue
+            given = [_distributed(x, mesh, placement) for x, placement in zip(plain, cycle(placements), strict=False)]
             alone = [tensor.clone() for tensor in plain]
             for k in op.differentiable:
                 given[k].requires_grad_()

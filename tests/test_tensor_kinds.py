@@ -172,6 +172,20 @@ def test_sparse_gradients(op: Op) -> None:
         assert torch.equal(found, expected)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["swish", "relu"])  # which save the input, and the output
+def test_gradients_of_more_than_2_to_the_31_elements(name: str) -> None:
+    x = torch.full((1,), 0.75, dtype=torch.float16, requires_grad=True)
+    y = get(name)(x)
+    (slope,) = torch.autograd.grad(y, x)
+    many = x.detach().expand(2**31 + 9).requires_grad_()
+    results = get(name)(many)
+    (slopes,) = torch.autograd.grad(results, many, torch.ones((), dtype=torch.float16).expand_as(results))
+    for found, expected in ((results, y), (slopes, slope)):
+        assert len(found) == 2**31 + 9
+        assert found[-9:].tolist() == expected.tolist() * 9
+
+
 class Swished(Dataset[Tensor]):
     """What a worker of a DataLoader computes."""
 

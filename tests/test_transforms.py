@@ -317,6 +317,34 @@ def test_compiled_modules_without_gradient(op: Op) -> None:
 
 
 @pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=[] if op.name == "swish" else [pytest.mark.slow], id=op.name) for op in OPS]
+)
+def test_transforms_within_a_compiler(op: Op) -> None:
+    torch._dynamo.reset()
+    inputs = op.sample((5,))
+    tangents = tuple(torch.full_like(x, 0.5) for x in inputs)
+
+    operation = op.function
+
+    def function(*tensors: Tensor) -> Tensor:
+        return total(operation(*tensors))
+
+    transforms: dict[str, Callable[..., Any]] = {"vmap": vmap(operation)}
+    if op.differentiable and op.name != "binarize":  # whose gradient is the user's own (docs/pytorch.md)
+        wrt = tuple(op.differentiable)
+        transforms |= {
+            "jvp": lambda *tensors: jvp(function, tensors, tangents),
+            "grad": grad(function, argnums=wrt),
+            "vmap of grad": vmap(grad(function, argnums=wrt)),
+            "jacrev": jacrev(operation, argnums=wrt),
+            "grad of grad": grad(lambda *t: sum(g.sum() for g in grad(function, argnums=wrt)(*t)), argnums=wrt),
+        }
+    for name, transformed in transforms.items():
+        compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
+        assert_close({name: compiled(*inputs)}, {name: transformed(*inputs)})  # a failure tells the name
+
+
+@pytest.mark.parametrize(
     "transform", [vmap, lambda f: lambda x: jvp(f, (x,), (torch.ones_like(x),))[1]], ids=["vmap", "jvp"]
 )
 @pytest.mark.parametrize("name", ["swish", "gelu", "relu"])

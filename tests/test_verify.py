@@ -257,6 +257,18 @@ class TestRecord:
             assert "old" not in text
             assert text.count("| square | float32 |") == 1
 
+    def test_of_some_ops_leaves_the_rows_of_others(self, verify: Verify) -> None:
+        file = Path("accuracy.md")
+        verify(SQUARE + "\n\n" + POWER, "--record", "accuracy.md")
+        whole = file.read_text().splitlines()
+        row = next(line for line in whole if line.startswith("| square | float32 |"))
+        file.write_text(file.read_text().replace(row, "| square | float32 | changed |"))
+        verify(SQUARE, "--record", "accuracy.md")
+        assert file.read_text().splitlines() == whole
+        file.write_text(file.read_text().replace("Points: dozens", "Points: few"))
+        verify(SQUARE, "--record", "accuracy.md")
+        assert "| power" not in file.read_text()
+
     def test_has_torch_beside_it(self, verify: Verify) -> None:
         verify(SQUARE, "--record", "new.md")
         lines = Path("new.md").read_text().splitlines()

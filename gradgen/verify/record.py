@@ -21,10 +21,11 @@ from gradgen.verify.quantity import KINDS
 from gradgen.verify.report import number, worst_of
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+_HEAD = 4  # lines of a table: how it was measured, nothing, names of columns, a rule
 
 
-def current(file: Path) -> tuple[str, str]:
-    """What a file has before and after the place of the table; of one that is not there, nothing.
+def current(file: Path) -> tuple[str, str, str]:
+    """What a file has before, in and after the place of the table; of one that is not there, nothing.
 
     Raises:
         GradgenError: it cannot be read, or its markers do not come as one pair.
@@ -34,27 +35,47 @@ def current(file: Path) -> tuple[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise GradgenError(f"cannot read this file ({error})", file=file) from error
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    table, end, after = rest.partition(END)
     if not begin and END not in text:
         gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-        return text + gap, "\n"
+        return text + gap, "", "\n"
     if not end or BEGIN in rest or END in before or END in after:
         raise GradgenError(
             "the place of the table is not marked clearly",
             file=file,
             hint=f"Have the line {BEGIN} once, and below it the line {END} once.",
         )
-    return before, after
+    return before, table.strip("\n"), after
 
 
-def save(file: Path, text: str) -> None:
-    """Put the text between the markers of the file, and leave all else as it is.
+def save(file: Path, table: str) -> None:
+    """Put the table between the markers of the file, and leave all else as it is.
+
+    Of a table that was measured in the same way the rows of other ops stay.
 
     Raises:
         GradgenError: the file cannot be read or written, or its markers do not come as one pair.
     """
-    before, after = current(file)
-    write(file, f"{before}{BEGIN}\n{text}\n{END}{after}")
+    before, former, after = current(file)
+    write(file, f"{before}{BEGIN}\n{_merged(former, table)}\n{END}{after}")
+
+
+def _merged(former: str, table: str) -> str:
+    """A table, and of a former one that begins alike the rows of ops that it has not."""
+    head, rows = _parsed(table)
+    former_head, former_rows = _parsed(former)
+    if former_head != head:
+        return table
+    ops = {op for op, _ in rows}
+    others = {key: row for key, row in former_rows.items() if key in rows or key[0] not in ops}
+    return "\n".join([*head, *(others | rows).values()])
+
+
+def _parsed(table: str) -> tuple[list[str], dict[tuple[str, str], str]]:
+    """The lines above the rows of a table, and the rows by op and type."""
+    lines = table.splitlines()
+    rows = [line for line in lines[_HEAD:] if line.startswith("| ")]
+    return lines[:_HEAD], {tuple(row.split(" | ", 2)[:2]): row for row in rows}  # type: ignore[misc]
 
 
 def markdown(outcomes: Sequence[Outcome], method: str, runtime: Any) -> str:
