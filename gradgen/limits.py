@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -42,7 +42,7 @@ class _Fact:
 
     Attributes:
         tensors: the tensor inputs it depends on.
-        nan: those of them whose NaN surely shows in it.
+        nan: those of them whose NaN shows in it, if its selections look for it.
         vanishes: it tends to 0 exponentially on some side, or is 0 there.
         rapid: it does so as the exponential of an exponential.
         explodes: it grows exponentially on some side.
@@ -195,12 +195,11 @@ def _has_pole_at_zero(node: Node, args: list[_Fact]) -> bool:
 
 
 def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
-    if node.op == "where":  # as `_propagate_nan` leaves it
+    if node.op == "where":  # as `_guarded` may leave it
         condition, p, q = args
         return condition.tensors | (p.nan if node.args[2].is_number(sympy.nan) else p.nan & q.nan)
-    if node.op in ("damp", "unit"):
-        return args[0 if node.op == "damp" else 1].nan
-    return frozenset().union(*(arg.nan for arg in args))
+    by_node = dict(zip(node.args, args, strict=True))
+    return frozenset().union(*(by_node[arg].nan for arg in _showing(node)))
 
 
 # A factor that vanishes exponentially wins against one that grows as a power, at infinity and where either overflows.
@@ -321,23 +320,70 @@ def _product(graph: Graph, found: Iterable[Factor]) -> Node:
 
 
 def _propagate_nan(roots: Sequence[Node], facts: _Facts) -> list[Node]:
+    covered = _covered(roots, facts)
     new: dict[Node, Node] = {}
     for node in topological(roots):
-        changed = rebuilt(node, new)
-        new[node] = _guarded(changed, facts) if changed.op == "where" else changed
+        new[node] = rebuilt(node, new)
+        if node.op == "where" and new[node].op == "where":
+            new[node] = _guarded(new[node], _unseen(node, facts) - covered[node])
     return [new[root] for root in roots]
+
+
+def _covered(roots: Sequence[Node], facts: _Facts) -> dict[Node, frozenset[str]]:
+    """For each node the inputs whose NaN shows in other operands of whatever is made of it."""
+    order = topological(roots)
+    shown: dict[Node, frozenset[str]] = {}
+    for node in order:
+        shown[node] = _shown(node, shown, facts)
+    covered = dict.fromkeys(roots, frozenset[str]())
+    for node in reversed(order):
+        for arg in node.args:
+            others = [shown[other] for other in _showing(node) if other is not arg] if node.op != "where" else []
+            by_others = covered[node].union(*others)
+            covered[arg] = covered[arg] & by_others if arg in covered else by_others
+    return covered
+
+
+def _shown(node: Node, shown: Mapping[Node, frozenset[str]], facts: _Facts) -> frozenset[str]:
+    """The inputs whose NaN shows in a node as it is."""
+    if node.op == "input":
+        return facts(node).nan
+    if node.op != "where":
+        return frozenset().union(*(shown[arg] for arg in _showing(node)))
+    condition, p, q = node.args
+    of_condition = facts(condition).tensors
+    if q.is_number(sympy.nan):
+        return of_condition | shown[p]
+    return (shown[q] & of_condition if _is_false_of_nan(condition) else frozenset()) | (shown[p] & shown[q])
+
+
+def _showing(node: Node) -> Sequence[Node]:
+    """The operands whose NaN shows in a node that is no selection."""
+    return {"damp": node.args[:1], "unit": node.args[1:], "corrected": node.args[:1]}.get(node.op, node.args)
+
+
+def _is_false_of_nan(condition: Node) -> bool:
+    """Whether NaN in any tensor that a condition depends on makes it false."""
+    if condition.op == "and":
+        return all(map(_is_false_of_nan, condition.args))
+    return condition.op in _COMPLEMENT or condition.op == "eq"
 
 
 _COMPLEMENT = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt"}
 
 
-def _guarded(node: Node, facts: _Facts) -> Node:
-    """A selection that is NaN where what it compares is NaN."""
+def _unseen(node: Node, facts: _Facts) -> frozenset[str]:
+    """The inputs of which a selection has to look for NaN itself."""
+    condition, _, q = node.args
+    return frozenset() if q.is_number(sympy.nan) else facts(condition).tensors - facts(q).nan
+
+
+def _guarded(node: Node, unseen: Collection[str]) -> Node:
+    """A selection that is NaN where one of these inputs, which it compares, is NaN."""
+    if not unseen:
+        return node
     graph = node.graph
     condition, p, q = node.args
-    unseen = facts(condition).tensors - facts(q).nan
-    if not unseen or q.is_number(sympy.nan):
-        return node
     if condition.op in _COMPLEMENT:
         ordered = graph.apply(_COMPLEMENT[condition.op], *condition.args)
     else:

@@ -737,6 +737,18 @@ def test_a_selection_that_fills_no_gap_goes() -> None:
         assert without_gaps([node]) == [node]
 
 
+def test_a_selection_looks_for_nan_where_nothing_else_shows_it() -> None:
+    graph = Graph()
+    x, y = graph.input("x"), graph.input("y")
+    step = graph.where(graph.apply("gt", x, 0), graph.const(1), graph.const(0))
+    nested = graph.where(graph.apply("gt", y, 0), step, x)
+    for node, looks in ((step, 1), (step + y, 1), (step + x, 0), (graph.apply("exp", step) * x, 0), (nested + y, 1)):
+        (made,) = limits([node])
+        assert sum(below.is_number(sympy.nan) for below in topological([made])) == looks
+    made = limits([step + x, step + y])
+    assert [sum(below.is_number(sympy.nan) for below in topological([root])) for root in made] == [1, 1]  # shared
+
+
 def test_marks_are_taken_off_everywhere() -> None:
     node = parsed("exp(x) + y")
     assert unmarked([2 * marked(node), marked(2 * node)]) == [2 * node, 2 * node]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import gallery
 import pytest
 import torch
+from building import build
 from gallery import DTYPES, OPS, Op, as_tuple, get, gradients
 from torch import Tensor
 
@@ -50,6 +53,31 @@ def test_nan_in_nan_out(op: Op, dtype: torch.dtype, path: str) -> None:
         for k, gradient in zip(op.differentiable, found[op.outputs :], strict=True):
             if k == position:
                 assert gradient.isnan().all() != (name in op.linear)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "log((exp(x) + exp(y))/2)",
+        "0.3*exp(x)/(0.3*exp(x) + 0.7*exp(y))",
+        "sqrt(x**2 + x + 1) - x + y**2",
+        "Piecewise((x*exp(y), x > 1), (exp(x)*y**2, True))",
+        "Piecewise((x, x > y), (y, True))**2 + Max(x, 0)",
+        "Piecewise((1, x > 0), (3, True))*y**2 + x**2",
+        "Piecewise((y, x > 0), (2*y, True))**2*x*sign(x)",
+    ],
+)
+@both_paths
+def test_nan_shows_in_formulas_with_branches(formula: str, path: str, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor):\n    return {formula}\n", tmp_path)
+    for position, other in itertools.product((0, 1), (-1.5, 0.5, 2.0)):
+        inputs = [torch.tensor(other, requires_grad=True) for _ in range(2)]
+        inputs[position].data.fill_(NAN)
+        with module.rt.force_path("torch") if path == "torch" else contextlib.nullcontext():
+            value = module.f(*inputs)
+            slopes = torch.autograd.grad(value, inputs)
+        assert value.isnan()
+        assert slopes[position].isnan()
 
 
 @every
