@@ -376,18 +376,19 @@ def _read_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class _Timed(Generic[_T]):
-    """What a step towards a file gave, and the seconds it took."""
+    """What a step towards a file gave, and when it was begun and done, by a clock that all processes have."""
 
     value: _T
-    seconds: float
+    begun: float
+    done: float
 
 
 def _attempt(target: Target, step: Callable[..., _T], *args: object) -> _Timed[_T] | Failed:
     """Take a step towards a file; whatever goes wrong becomes a result, so that the other files are not stopped."""
     try:
-        started = time.perf_counter()
+        begun = time.monotonic()
         value = step(*args)
-        return _Timed(value, time.perf_counter() - started)
+        return _Timed(value, begun, time.monotonic())
     except GradgenError as error:
         return Failed(target, str(error.located(target.origin)), traceback.format_exc(), is_bug=False)
     except Exception as error:
@@ -437,19 +438,18 @@ def _sections(
 
 def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
     """A target, once its sections are there; the first mistake among them otherwise."""
-    texts, seconds = [], 0.0
+    texts, begun = [], []
     for result in sections:
         section = result()
         if isinstance(section, Failed):
             return section
         texts.append(section.value)
-        seconds += section.seconds
+        begun.append(section.begun)
     last = _attempt(target, _text, target, templates, texts)
     if isinstance(last, Failed):
         return last
-    return Generated(
-        target, last.value, seconds + last.seconds, tuple(doubt for text in texts for doubt in text.doubts)
-    )
+    doubts = tuple(doubt for text in texts for doubt in text.doubts)
+    return Generated(target, last.value, last.done - min(begun, default=last.begun), doubts)
 
 
 @contextmanager

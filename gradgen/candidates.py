@@ -11,7 +11,7 @@ from gradgen import algebraic, exponentials, hyperbolic, radicals, rational, rel
 from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
-from gradgen.rewrite import collected, factored, factors, multiplied_out, rewrite, tried
+from gradgen.rewrite import collected, factored, factors, multiplied_out, rewrite, terms, tried, written_out
 
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 
@@ -63,6 +63,18 @@ class Candidates:
             path.append(wrt)
         return path
 
+    def terms(self, node: Node) -> list[Node]:
+        """The terms of a value, or of a derivative the derivatives of these; none where the table has not got one."""
+        value, path = self.origin(self.origin(node)), self.path(node)
+        total = value if value.op == "add" else written_out(value)
+        found = [node.graph.const(a) if term is None else a * term for a, term in terms(total)]
+        try:
+            for wrt in reversed(path):
+                found = rewrite([gradient(term, [wrt])[0] for term in found])
+        except NotImplementedError:
+            return []
+        return [term for term in found if not term.is_number(0)]
+
     def usual(self, node: Node, powers: bool) -> Iterator[tuple[Node, str]]:
         """The forms of a node, each with what it is, of which one may be the cheaper one.
 
@@ -79,6 +91,8 @@ class Candidates:
 
         `is_limit` tells whether a form with a kink at 0 is there what the node tends to.
         """
+        for form, norm in variables.by_directions(node, self._tensors):
+            yield form, f"by the direction of {Printer({}).expression(norm)}"
         yield from exponentials.forms(node)
         value, path = self.origin(self.origin(node)), self.path(node)
         for derive in (rational.derivative, exponentials.derivative) if path else ():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 
 import sympy
-from mpmath import mpf
 from sympy import Expr
 
 from gradgen import hyperbolic, infinite, rational, variables
@@ -19,7 +18,8 @@ from gradgen.expansion import Expansion, Expansions
 from gradgen.extremes import Extremes
 from gradgen.graph import Node, coefficient, inputs_of, substitute, topological
 from gradgen.inner import Inner
-from gradgen.measure import LEAST_REACH, Reference
+from gradgen.measure import Reference
+from gradgen.patches import Patch, Patches
 from gradgen.primitives import MARKS
 from gradgen.printed import as_printed, printed_alone
 from gradgen.printers.base import Printer
@@ -36,7 +36,8 @@ from gradgen.quality import (
     rank,
     rank_of_side,
 )
-from gradgen.rewrite import factored, factors, rewrite
+from gradgen.references import References
+from gradgen.rewrite import factored
 from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
@@ -46,12 +47,8 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _FORMS_WITHIN = 3  # as a function of an argument, beside those
-_HOPELESS = 1.5  # times the error of the best form
 _SINGULAR = 24.0  # an error that may be the sign of a singularity
-_FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
-_STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
-_BESIDE_REACH = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
-_SETTLED = "with limits at infinity"
+_SETTLED, _NO_NUMBER = "with limits at infinity", "the other is no number there"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 _LARGEST = 200  # nodes of a result whose forms are looked for
 _LONG = 64  # nodes from which on a form
@@ -90,25 +87,6 @@ class Arithmetic:
     is_narrow_at_defaults: bool = False
 
 
-@dataclass(frozen=True)
-class _Patch:
-    """A form with another one in its place near a removable singularity.
-
-    Attributes:
-        form: all of it.
-        quality: its modelled errors.
-        by: what the other one is.
-        is_near: where that is taken.
-        near: the other one.
-    """
-
-    form: Node
-    quality: Quality
-    by: str
-    is_near: Node
-    near: Node
-
-
 class Choice:
     """The forms in which the results of an op are computed.
 
@@ -119,6 +97,7 @@ class Choice:
         hyper: a value for each hyper-parameter.
         origins: for some of the nodes which other one they are the derivative of, and by which input.
         written: for some of the nodes what they were before any rule.
+        alone: the forms of parts of sums as functions of these inputs alone, to which those found are added.
 
     Attributes:
         notes: for each result in what form it is computed, where that is not the one that was given.
@@ -132,19 +111,21 @@ class Choice:
         hyper: Mapping[str, float | bool],
         origins: Mapping[Node, tuple[Node, Node]] | None = None,
         written: Mapping[Node, Node] | None = None,
+        alone: dict[tuple[Node, tuple[str, ...]], Node] | None = None,
     ) -> None:
         every = [*nodes, *others]
         self._reported = len(nodes)
         self._tensors = tensors
         self._hyper = hyper
         self._extremes = Extremes(tensors, hyper)
-        centres = self._centres(every)
-        self._single = Reference(every, tensors, hyper, "float32", centres)
-        self._double = Reference(every, tensors, hyper, "float64", centres)
+        self._references = References(every, tensors, hyper)
+        self._patches = Patches(self._references)
         self._forms = {node: node for node in every}
         self._candidates = Candidates(tensors, origins or {}, written or {})
         self._expansions = Expansions(tensors, hyper)
+        self._parts_alone = {} if alone is None else alone
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
+        self._looked_at: dict[Node, list[tuple[Quality, Node, str]]] = {}
         self._filled: set[Node] = set()  # those with a removable singularity that their form does without
         self._with_limits: dict[Node, Node] = {}
         self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
@@ -152,7 +133,7 @@ class Choice:
         self._needs_no_correction: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
-        sound = self._measured(every, range(len(every)), near=True)
+        sound = self._references.measured(every, range(len(every)), near=True)
         self._sound = dict(zip(every, sound, strict=True))
         self._quality = dict(self._sound)
         for column, node in enumerate(every):
@@ -162,33 +143,12 @@ class Choice:
                 plain = self._forms[node]  # without series, compensation and limits at infinity
                 self._candidates.take(node, plain, is_smooth=plain in self._switched)
                 self._patch(node, column)
+                self._fill(node)
+                self._fill_by_terms(node, column)
                 self._uncompensated[node] = self._forms[node], [note.what for note in self.notes[node]]
                 self._compensate(node, column)
                 self._leave_plain(node, column)
                 self._settle(node, column)
-
-    def _measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
-        printed = as_printed(forms)
-        single = self._single.worst(printed, columns, near=near)
-        wide = single
-        if has_marks(forms) or any(worst.error > TARGET for worst in single):
-            wide = self._single.worst(printed, columns, wide=True, near=False)
-        double = self._double.worst(printed, columns, near=near)
-        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
-
-    def _exact(self, column: int) -> infinite.Exact:
-        """The exact value of a result at a point."""
-        return partial(self._double.exact, column)
-
-    def _centres(self, nodes: Sequence[Node]) -> list[float]:
-        """Where an input and a number in the nodes cancel: 1 of x - 1."""
-        found = set()
-        for node in topological(nodes):
-            for one, other in itertools.permutations(node.args) if node.op == "add" else ():
-                (a, x), b = coefficient(one), other.number
-                if x is not None and x.op == "input" and a.is_comparable and b is not None and b.is_comparable:
-                    found.add(-float(b / a))
-        return sorted(found)
 
     def _improve(self, node: Node, column: int) -> None:
         """Take another form of a result where it is better."""
@@ -199,15 +159,17 @@ class Choice:
         if self._is_poor(node) and self._inner is not None:
             most += _FORMS_WITHIN
         # Autograd differentiates second derivatives as they are computed, at 0 as well.
-        looked_at = [(best, node, "as it is")]
+        looked_at = self._looked_at[node] = [(best, node, "as it is")]
         is_long = len(topological([node])) > _LONG
         for form, how in itertools.islice(_each_once(self._alternatives(node, column), node), most):
-            is_hopeless = self._is_hopeless(form, column, self._quality[node])
-            if (is_hopeless and len(self._tensors) > 1) or not self._single.is_same(form, column):
+            is_hopeless = self._references.is_hopeless(form, column, self._quality[node])
+            if is_hopeless and len(self._tensors) > 1:
+                continue
+            if not self._references.is_same(form, column):
                 continue
             if is_long and cost(form) > _LONGER * cost(node):
                 continue
-            (far,) = self._measured([form], [column], near=False)
+            (far,) = self._references.measured([form], [column], near=False)
             looked_at.append((far, form, how))
             if not is_hopeless:
                 self._take_if_better(node, form, column, [], how, is_better)
@@ -234,34 +196,33 @@ class Choice:
         """
         if len(self._tensors) == 1:
             return
-        known: dict[Node, Node] = {}
         for total, ways in variables.sums_in_parts(self._forms[node], self._tensors):
             for way in ways:
-                if self._take_parts(node, column, total, way, known) or not self._is_poor(node):
+                if self._take_parts(node, column, total, way) or not self._is_poor(node):
                     break
 
-    def _take_parts(self, node: Node, column: int, total: Node, way: variables.Way, known: dict[Node, Node]) -> bool:
+    def _take_parts(self, node: Node, column: int, total: Node, way: variables.Way) -> bool:
         """Take a sum in a form as that of its parts, each in its best form, if that is no worse; tell whether it is."""
-        best = [self._alone(part, names, known) for part, names in way]
+        best = [self._alone(part, names) for part, names in way]
         (form,) = substitute([self._forms[node]], {total: reduce(node.graph.add, best)})
         changed = [part for (part, _), alone in zip(way, best, strict=True) if alone is not part]
-        if not changed or form is self._forms[node] or not self._single.is_same(form, column):
+        if not changed or form is self._forms[node] or not self._references.is_same(form, column):
             return False
-        (quality,) = self._measured([form], [column], near=True)
+        (quality,) = self._references.measured([form], [column], near=True)
         if rank(quality) > rank(self._quality[node]):
             return False
-        self._forms[node], self._quality[node] = form, quality
         how = f"with {', '.join(Printer({}).expression(part) for part in changed)} as a function by itself"
-        self._note(node, self.notes[node], how, "the other terms may be 0")
+        self._take(node, form, quality, self.notes[node], how, "the other terms may be 0")
         return True
 
-    def _alone(self, part: Node, names: Sequence[str], known: dict[Node, Node]) -> Node:
+    def _alone(self, part: Node, names: tuple[str, ...]) -> Node:
         """A part of a sum in the form that is best for it as a function of these inputs; as it is if there are none."""
-        if names and part not in known:
-            within = Choice([part], [], names, self._hyper)
+        known = self._parts_alone
+        if names and (part, names) not in known:
+            within = Choice([part], [], names, self._hyper, alone=known)
             form, _ = next(within.uncompensated(part))
-            known[part] = form if rank(within.quality(part)) < rank(within.sound(part)) else part
-        return known.get(part, part)
+            known[part, names] = form if rank(within.quality(part)) < rank(within.sound(part)) else part
+        return known.get((part, names), part)
 
     def _alternatives(self, node: Node, column: int) -> Iterator[tuple[Node, str]]:
         """Other forms of a result, each with what it is; more and more of them as long as none is good."""
@@ -270,11 +231,7 @@ class Choice:
         if self._is_poor(node):
             yield from self._within(node)
         if self._is_poor(node):
-            yield from self._candidates.more(node, powers, lambda form: self._is_limit(form, column))
-
-    def _is_limit(self, form: Node, column: int) -> bool:
-        """Whether a form of a function of one input is what that tends to where the input is 0."""
-        return len(self._tensors) == 1 and self._double.is_limit_at_zero(form, column)
+            yield from self._candidates.more(node, powers, lambda form: self._references.is_limit(form, column))
 
     def _within(self, node: Node) -> Iterator[tuple[Node, str]]:
         """Forms of a result as a function of an argument, if it is one, each with what it is."""
@@ -299,13 +256,12 @@ class Choice:
     def _choice_within(self) -> Choice:
         """The forms of the functions of the argument."""
         assert self._inner is not None
-        return Choice(*self._inner.problem)
+        return Choice(*self._inner.problem, alone=self._parts_alone)
 
     def _switch(self, node: Node, column: int, looked_at: Sequence[tuple[Quality, Node, str]]) -> None:
         """Take one form near 0 and another one far from it, where that is better."""
         x = node.graph.input(self._tensors[0])
-        printed = [printed_alone(form) for _, form, _ in looked_at]
-        size, near, far = self._double.switch(printed, column, BAR)
+        size, near, far = self._references.switch([form for _, form, _ in looked_at], column)
         if near != far:
             is_near = node.graph.apply("lt", node.graph.apply("abs", x), sympy.Float(size))
             form = node.graph.where(is_near, looked_at[near][1], looked_at[far][1])
@@ -320,37 +276,34 @@ class Choice:
 
         `notes` are on what it is made from.
         """
-        kept, given = self._extremes.kept(node, form, self._exact(column)), form
+        if _reads_more(form, node):
+            return
+        kept, given = self._extremes.kept(node, form, self._references.exact(column)), form
         if kept is None:
             return
         form = kept
         best, best_cost, new_cost = self._quality[node], cost(self._forms[node]), cost(form)
         for near in (False, True):
-            (quality,) = self._measured([form], [column], near)
+            (quality,) = self._references.measured([form], [column], near)
             if not comparison(quality, new_cost, best, best_cost):
                 return
             if kept is not given and quality.wide.error > TARGET:
                 return  # only a form with all digits is worth another one for infinite inputs
-        self._forms[node], self._quality[node] = form, quality
-        self._candidates.take(node, form, is_smooth=False)
         is_cheaper = is_better(quality, new_cost, best, best_cost)
         why = "as exact, and cheaper" if is_cheaper else "more exact in float64 for ordinary numbers"
-        self._note(node, notes, how, why)
+        self._take(node, form, quality, notes, how, why)
+        self._candidates.take(node, form, is_smooth=False)
 
-    def _note(self, node: Node, notes: list[Note], how: str, why: str) -> None:
-        """Add a note on the form just taken to those on what it is made from; `why` where it is not for the errors."""
-        before, after = notes[-1].after if notes else self._sound[node], self._quality[node]
+    def _take(self, node: Node, form: Node, quality: Quality, notes: list[Note], how: str, why: str) -> None:
+        """Take a form, with a note beside those on what it is made from; `why` where it is not for the errors."""
+        self._forms[node], self._quality[node] = form, quality
+        before, after = notes[-1].after if notes else self._sound[node], quality
         self.notes[node] = [*notes, Note(how, "more exact" if rank(after) < rank(before) else why, before, after)]
 
     def _is_poor(self, node: Node) -> bool:
         """Whether the best form of a result so far has an error, everywhere, that others may do without."""
         quality = self._quality[node]
         return max(quality.single.error, quality.double.error) > TARGET
-
-    def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
-        """Whether a form is so much worse than the best that it need not be measured."""
-        printed = printed_alone(form)
-        return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def _patch(self, node: Node, column: int) -> None:
         """Near a removable singularity take the series of a result, where that is better; else those of its parts."""
@@ -361,14 +314,46 @@ class Choice:
         if self._patch_within(node, column, is_as_good=False):
             return
         whole = factored(node)
-        at = [name for name in self._tensors if self._expansions.has_pole(self._forms[node], [name])]
+        at = self._poles(self._forms[node])
         for part in [*self._expansions.parts(whole, at)]:
             patches = (
                 self._patch_near(node, column, expansion) for expansion in self._expansions.in_input(part, whole)
             )
             patch = next(filter(None, patches), None)
             if patch is not None:
-                whole = node.graph.where(patch.is_near, patch.near, whole)
+                whole = node.graph.where(patch.is_near, patch.made_of.near, whole)
+
+    def _fill(self, node: Node) -> None:
+        """Of the forms that were looked at take the best that is a number where the one so far is 0/0, if one is."""
+        poles = self._poles(self._forms[node])
+        for quality, form, how in sorted(self._looked_at.get(node, ()) if poles else (), key=lambda one: rank(one[0])):
+            if not self._poles(form, poles):
+                if quality.normal <= max(_SINGULAR, self._quality[node].normal):
+                    self._take(node, form, quality, [], how, _NO_NUMBER)
+                    self._filled.add(node)
+                return
+
+    def _fill_by_terms(self, node: Node, column: int) -> None:
+        """Where a form is 0/0 take the sum of its terms, each in the form that is best for it by itself.
+
+        Those of a derivative are the derivatives of the terms of the value, which may have limits where its own do not.
+        """
+        terms = self._candidates.terms(node) if self._poles(self._forms[node]) else []
+        if len(terms) < 2:
+            return
+        names = [tuple(variables.tensors_of(term, self._tensors)) for term in terms]
+        best = [self._alone(*one) if self._poles(one[0]) else one[0] for one in zip(terms, names, strict=True)]
+        form = reduce(node.graph.add, best)
+        if self._poles(form) or not self._references.is_same(form, column) or _reads_more(form, node):
+            return
+        (quality,) = self._references.measured([form], [column], near=True)
+        if quality.normal <= max(_SINGULAR, self._quality[node].normal):
+            self._take(node, form, quality, [], "with each term in the form that is best for it alone", _NO_NUMBER)
+            self._filled.add(node)
+
+    def _poles(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
+        """Those of the inputs where a form is no number where they are zero."""
+        return [n for n in (self._tensors if names is None else names) if self._expansions.has_pole(form, [n])]
 
     def _patch_within(self, node: Node, column: int, is_as_good: bool) -> bool:
         """Take the form as a function of an argument if only that is a number where the argument is zero.
@@ -381,18 +366,19 @@ class Choice:
         if not self._has_pole_within(inner.argument, self._forms[node]):
             self._filled.add(node)
             return False
-        for form, how in self._within(node):
-            if not self._has_pole_within(inner.argument, form) and self._single.is_same(form, column):
-                (quality,) = self._measured([form], [column], near=True)
+        for form, how in _each_once(self._within(node), node):
+            if self._has_pole_within(inner.argument, form):
+                continue
+            if self._references.is_same(form, column):
+                (quality,) = self._references.measured([form], [column], near=True)
                 if is_as_good and rank(quality) > rank(self._quality[node]):
                     continue
-                self._forms[node], self._quality[node] = form, quality
+                self._take(node, form, quality, self.notes[node], how, _NO_NUMBER)
                 self._filled.add(node)
-                self._note(node, self.notes[node], how, "the other is no number there")
                 return True
         return False
 
-    def _patch_near(self, node: Node, column: int, expansion: Expansion) -> _Patch | None:
+    def _patch_near(self, node: Node, column: int, expansion: Expansion) -> Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
         quality, place = self._quality[node], expansion.place
         if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
@@ -400,13 +386,15 @@ class Choice:
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
         if not self._is_singular(node) and not has_pole:
             return None
-        if not has_pole and not self._reaches(self._forms[node], place, column, self._singular(node)):
+        if not has_pole and not self._references.reaches(self._forms[node], place, column, self._singular(node)):
             return None  # what is wrong is not near 0
         found = expansion.series()
         if found is None or (found[0] and not self._is_singular(node)):
             return None
         pole, leading = found
-        best = self._best_near(node, column, expansion.without_pole(pole), leading)
+        others = [*self._candidates.rational(node, powers=column < self._reported), *hyperbolic.forms(node)]
+        forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
+        best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
         if best is None:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
@@ -415,73 +403,20 @@ class Choice:
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
-        form = self._extremes.kept(node, best.form, self._exact(column)) if len(self._tensors) > 1 else best.form
-        if form is None and not is_gone:
+        form = (
+            self._extremes.kept(node, best.form, self._references.exact(column))
+            if len(self._tensors) > 1
+            else best.form
+        )
+        if (form is None and not is_gone) or _reads_more(form or best.form, node):
             return None
         if not is_gone and quality.normal <= _SINGULAR:
             self._unpatched[node] = self._forms[node], self.notes[node]
-        self._forms[node], self._quality[node] = form or best.form, best.quality
+        how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
+        self._take(node, form or best.form, best.quality, self.notes[node], how, _NO_NUMBER)
         if is_gone:
             self._filled.add(node)
-        how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
-        self._note(node, self.notes[node], how, "the other is no number there")
         return best
-
-    def _best_near(self, node: Node, column: int, expansion: Expansion, leading: Sequence[mpf]) -> _Patch | None:
-        """The best of a node's forms with an expansion in its place near 0.
-
-        First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
-        """
-        place, near_zero = expansion.place, expansion.polynomials(leading)
-        others = [*self._candidates.rational(node, powers=column < self._reported), *hyperbolic.forms(node)]
-        forms = dict.fromkeys([self._forms[node], node, *(form for form, _ in others)])
-        reaches = {
-            form: list(expansion.reaches) or self._reaches(form, place, column) or [LEAST_REACH] for form in forms
-        }
-        tries = [(form, reach, near) for form in forms for reach in reaches[form] for near in near_zero(reach)]
-        least = min(itertools.chain(*reaches.values()))
-        while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves
-            least /= 2
-            tries = [(form, least, near) for form in forms for near in near_zero(least)]
-        best: _Patch | None = None
-        by, patience = "its power series", _PATIENCE
-        while tries and patience:
-            self._look_beside({reach for _, reach, _ in tries}, place)
-            patched = [(entry, made_of) for made_of in tries for entry in self._patched(column, place, *made_of)]
-            if not patched:
-                break
-            (*_, new), (form, reach, near) = min(patched, key=lambda entry: entry[0][:2])
-            (measured,) = self._measured([new], [column], near=True)
-            patience -= 1
-            if best is None or rank(measured) < rank(best.quality):
-                best, patience = _Patch(new, measured, by, next(_is_near(place, reach)), near), _PATIENCE
-            by, tries = "polynomials through its values", []
-            if best.quality.error > TARGET and _FARTHER <= reach < _FARTHEST:
-                farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
-                tries = [(form, reach, near) for reach in farther for near in expansion.farther(leading, reach)]
-        return best
-
-    def _look_beside(self, reaches: Collection[float], place: Node) -> None:
-        """Add inputs just inside and outside of where a series might end."""
-        if place.op == "input" and len(self._tensors) == 1:
-            name = str(place.value)
-            at = [{**self._hyper, name: reach * share} for reach in sorted(reaches) for share in _BESIDE_REACH]
-            for reference in (self._single, self._double):
-                reference.look_at(at)
-
-    def _patched(
-        self, column: int, variable: Node, form: Node, reach: float, near: Node
-    ) -> Iterator[tuple[tuple[int, int], float, Node]]:
-        """A form with another one in its place where |variable| < reach: its rank, its cost, itself.
-
-        Nothing where the two are not the same function.
-        """
-        for is_near in _is_near(variable, reach):
-            new = form.graph.where(is_near, near, form)
-            if self._single.is_same(new, column):
-                (measured,) = self._measured([new], [column], near=False)
-                yield rank(measured), cost(new), new
-                return
 
     def _compensate(self, node: Node, column: int) -> None:
         """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
@@ -494,12 +429,14 @@ class Choice:
         for form, notes, how in self._to_compensate(node, column):
             sharpened = marked(form, "sharpened")
             is_other = printed_alone(sharpened) is not printed_alone(form)
-            if is_other and not self._is_hopeless(sharpened, column, self._quality[node]):
+            if is_other and not self._references.is_hopeless(sharpened, column, self._quality[node]):
                 self._take_if_better(node, sharpened, column, notes, f"{how}with corrected arguments", meets_bar)
                 if self._forms[node] is sharpened and self._quality[node].double.error <= BAR:
                     return
             new = marked(form)
-            if self._quality[node].double.normal <= BAR or self._is_hopeless(new, column, self._quality[node]):
+            if self._quality[node].double.normal <= BAR or self._references.is_hopeless(
+                new, column, self._quality[node]
+            ):
                 continue
             self._take_if_better(node, new, column, notes, f"{how}in compensated arithmetic", is_more_accurate)
             if max(self._quality[node].single.error, self._quality[node].double.error) <= enough:
@@ -527,7 +464,7 @@ class Choice:
         """Where float32 meets the target without the corrections that float64 needs, it goes without."""
         form = self._forms[node]
         if form.op in MARKS:
-            (plain,) = self._measured(form.args, [column], near=True)
+            (plain,) = self._references.measured(form.args, [column], near=True)
             self._uncorrected[node] = plain.single
             if plain.single.error <= TARGET:
                 self._quality[node] = replace(self._quality[node], single=plain.single)
@@ -538,13 +475,12 @@ class Choice:
         form = self._forms[node]
         new = self._settled(form, column)
         if new is not form:
-            self._forms[node] = new
-            self._note(node, self.notes[node], _SETTLED, "the other is NaN there")
+            self._take(node, new, self._quality[node], self.notes[node], _SETTLED, "the other is NaN there")
 
     def _settled(self, form: Node, column: int) -> Node:
         """A form of a result with its limits at infinite inputs where it is NaN."""
         if form not in self._with_limits:
-            exact, printed = self._exact(column), printed_alone(form)
+            exact, printed = self._references.exact(column), printed_alone(form)
             self._with_limits[form] = infinite.settled(form, printed, exact, self._tensors, self._hyper)
         return self._with_limits[form]
 
@@ -561,24 +497,13 @@ class Choice:
         variable, place, form = expansion.variable, expansion.place, self._forms[node]
         if expansion.change is not None:
             return self._has_pole_within(expansion.change, form)
-        if place.op == "mul":  # of a product that is where an input is
+        if place.op in ("mul", "hypot"):  # a product is 0 where an input is, a norm where all are
             return self._expansions.has_pole(form, set(inputs_of([place])).intersection(self._tensors))
         return self._expansions.has_pole(form if variable is place else expansion.root, inputs_of([variable]))
 
     def _has_pole_within(self, change: variables.Change, form: Node) -> bool:
         """Whether a form of a result is no number where the variable of a change is zero."""
         return self._expansions.has_pole(change.moved([form])[0], [str(change.variable.value)])
-
-    def _reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
-        """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
-
-        Nothing if what is wrong, by more than this error, is not near zero.
-        """
-        printed = printed_alone(form)
-        needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
-        needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
-        least, most = max(LEAST_REACH, *needed[1:]), max(needed)
-        return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""
@@ -622,7 +547,7 @@ class Choice:
         wide = self.wide(nodes)
         kinds = ("float32", *_ROUGH) if narrow else _ROUGH
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
-        is_seen = all(self._single.is_dense(unmarked([self._forms[node]])) for node in nodes if node in self._forms)
+        is_seen = all(self._references.is_dense(self._forms[node]) for node in nodes if node in self._forms)
         return Arithmetic(wide, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
 
     def wide(self, nodes: Sequence[Node], at_defaults: bool = False) -> tuple[str, ...]:
@@ -658,22 +583,19 @@ def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, 
     )
 
 
-def _each_once(candidates: Iterable[tuple[Node, str]], known: Node) -> Iterator[tuple[Node, str]]:
-    """The forms that neither came before nor are the one that is known."""
-    seen = {known}
+def _reads_more(form: Node, node: Node) -> bool:
+    """Whether a form reads an input that the node does not: what cancels in it, and is no operand of the kernel."""
+    return not set(inputs_of([form])) <= set(inputs_of([node]))
+
+
+def _each_once(candidates: Iterable[tuple[Node, str]], node: Node) -> Iterator[tuple[Node, str]]:
+    """The forms of a node that neither came before nor are the node itself, nor read what it does not."""
+    seen = {node}
     for form, how in candidates:
         if form not in seen:
             seen.add(form)
-            yield form, how
-
-
-def _is_near(variable: Node, reach: float) -> Iterator[Node]:
-    """Conditions that |variable| < reach; of d/q also one that holds for positive q alone, of which there is a log."""
-    graph = variable.graph
-    yield graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
-    for base in [base for base, power in factors(variable)[1] if power == -1]:
-        (over,) = rewrite([variable * base])
-        yield graph.apply("le", graph.apply("abs", over), sympy.Float(reach) * base)  # which may be 0
+            if not _reads_more(form, node):
+                yield form, how
 
 
 def _distributed(node: Node) -> Node | None:

@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from gradgen.graph import Node, topological
-from gradgen.model import FORMATS, Program
+from gradgen.graph import Node
+from gradgen.model import FORMATS, program
 from gradgen.points import EXTREME, IRRATIONAL
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Array, Right
 from gradgen.worst import Place, Worst
@@ -68,10 +68,9 @@ class Dense:
 
     def _computed(self, roots: Sequence[Node], form: str, x: Array) -> list[Array]:
         """The roots in some arithmetic, rounded to its type."""
-        order = topological(roots)
+        compute = program(tuple(roots), form, is_quick=True)
         inputs = {self._tensor: x, **{name: np.full(len(x), float(value)) for name, value in self._hyper.items()}}
-        values = Program(order, FORMATS[form], is_quick=True).on(inputs, np.arange(len(x)))
-        return [FORMATS[form].nearest(values[order.index(root)]) for root in roots]
+        return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(len(x)))]
 
     def _worst(self, x: Array, exact: Array, moved: Array, computed: Array) -> Worst:
         """The worst error at some inputs; `moved` is the exact result where they are larger by a share of `_STEP`."""
@@ -87,7 +86,7 @@ class Dense:
         return Worst.of(
             errors,
             there,
-            0.0,
+            0,
             ordinary=(size > self._least_ordinary) & (size < 1 / self._least_ordinary),
             above=x >= 0,
             at_defaults=np.full(len(errors), self._is_default),

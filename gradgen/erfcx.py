@@ -219,7 +219,7 @@ C["i2erfcx"] = f"""\
 /* exp(t^2) times the second repeated integral of erfc beyond t: -1/4 times the derivative of ierfcx. */
 FN real i2erfcx(real t) {{
     const double a = t;
-    if (a < 0) return real(((1 + 2 * a * a) * erfcx_double(a) - 1.1283791670955126 * a) / 4);
+    if (a < 0) return real((0.25 + 0.5 * a * a) * erfcx_double(a) - 0.28209479177387814 * a);
     {_positive(2)}
     return real(s);
 }}
@@ -267,7 +267,7 @@ TORCH["i2erfcx"] = '''\
 def i2erfcx(t: Tensor) -> Tensor:
     """exp(t^2) times the second repeated integral of erfc beyond t: -1/4 times the derivative of ierfcx."""
     z = t.double()
-    below = ((1 + 2 * z * z) * erfcx_double(z.clamp(max=0)) - 1.1283791670955126 * z) / 4
+    below = (0.25 + 0.5 * z * z) * erfcx_double(z.clamp(max=0)) - 0.28209479177387814 * z
     return torch.where(z < 0, below, erfcx_positive(2, z.clamp(min=0))).to(t.dtype)
 '''
 NEEDS["erfcx"] = NEEDS["ierfcx"] = NEEDS["i2erfcx"] = ("product_error", "erfcx_double")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 
 import mpmath
 from mpmath import mpf
@@ -15,7 +16,7 @@ from gradgen import interpolate, mpfr, series, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
 from gradgen.model import FORMATS, Program
-from gradgen.rewrite import factored, rewrite, terms, written_out
+from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
@@ -74,9 +75,9 @@ class Expansion:
 
         return near
 
-    def farther(self, leading: Sequence[mpf], reach: float) -> Iterator[Node]:
-        """What else it is for |variable| < reach, beyond where the power series serves."""
-        return map(self._in_place, interpolate.forms(self.varying, self.variable, leading, reach, _SERIES_DIGITS))
+    def farther(self, leading: Sequence[mpf], interval: tuple[float, float]) -> Iterator[Node]:
+        """What else it is for a variable in an interval about 0, beyond where the power series serves."""
+        return map(self._in_place, interpolate.forms(self.varying, self.variable, leading, interval, _SERIES_DIGITS))
 
     def _in_place(self, near: Node) -> Node:
         fixed = self.fixed if self.change is None else self.change.back(self.fixed)
@@ -100,8 +101,54 @@ class Taylor(Expansion):
         near = self.change.back(self.varying)
         return lambda reach: [near]
 
-    def farther(self, leading: Sequence[mpf], reach: float) -> Iterator[Node]:
+    def farther(self, leading: Sequence[mpf], interval: tuple[float, float]) -> Iterator[Node]:
         return iter(())
+
+
+@dataclass(frozen=True)
+class Radial(Expansion):
+    """A form of a node as a sum of products of something fixed and a function of a norm alone.
+
+    Attributes:
+        products: these.
+    """
+
+    products: tuple[tuple[Node, Node], ...] = ()
+
+    @cached_property
+    def _series(self) -> list[tuple[int, list[mpf]]] | None:
+        found = [series.coefficients(varying, self.variable) for _, varying in self.products]
+        return None if None in found else [one for one in found if one is not None]
+
+    def series(self) -> tuple[int, list[mpf]] | None:
+        """None where a product has no limit: its second factor has a pole that components of the norm do not lift."""
+        degrees = [sum(exponent for _, exponent in factors(fixed)[1]) for fixed, _ in self.products]
+        found = self._series
+        return None if found is None or any(map(operator.gt, (pole for pole, _ in found), degrees)) else (0, [])
+
+    def polynomials(self, leading: Sequence[mpf]) -> Callable[[float], list[Node]]:
+        @cache
+        def near(reach: float) -> list[Node]:
+            found = [series.polynomial(c, self.variable, reach, _SERIES_DIGITS) for _, c in self._series or []]
+            return [] if None in found else [self._added_up([one for one in found if one is not None])]
+
+        return near
+
+    def farther(self, leading: Sequence[mpf], interval: tuple[float, float]) -> Iterator[Node]:
+        ways = [
+            interpolate.forms(varying * self.variable**pole, self.variable, c, interval, _SERIES_DIGITS)
+            for (_, varying), (pole, c) in zip(self.products, self._series or [], strict=True)
+        ]
+        return map(self._added_up, zip(*ways, strict=False))
+
+    def _added_up(self, near: Sequence[Node]) -> Node:
+        """The sum of the products, with these in place of their second factors, which may have had poles."""
+        poles = (pole for pole, _ in self._series or [])
+        parts = [
+            fixed / self.variable**pole * one for (fixed, _), pole, one in zip(self.products, poles, near, strict=True)
+        ]
+        (form,) = substitute([reduce(self.variable.graph.add, parts)], {self.variable: self.place})
+        return rewrite([form])[0]
 
 
 class Expansions:
@@ -127,6 +174,10 @@ class Expansions:
                 for fixed, varying, variable in _functions_of_one(form, [name]):
                     if variable.value == name:
                         yield Expansion(form, fixed, varying, variable, place)
+        for (products, *_), norm in variables.in_norms(node, self._tensors):
+            form = reduce(node.graph.add, (fixed * varying for fixed, varying in products))
+            variable = node.graph.input(variables.NORM)
+            yield Radial(form, node.graph.const(1), form, variable, norm, products=tuple(products))
         known = set()
         for form, change in variables.in_differences(node, self._tensors):
             known.add(change.place)

@@ -24,7 +24,7 @@ def exprel(k: Tensor, x: Tensor) -> Tensor:
     """(exp(k x) - 1) / k, in two factors where the exponential overflows before the quotient does."""
     z = k * x
     h = torch.exp(z / 2)
-    y = torch.where(z > 80, torch.where(h.isinf(), torch.copysign(h, k), h / k * h), torch.expm1(z) / k)
+    y = torch.where(z > 80, torch.where(h.isinf(), torch.copysign(h, k), h / k * h), expm1(z) / k)
     return torch.where(z.abs() < 1e-30, x, y)
 '''
 
@@ -106,57 +106,53 @@ def logrel(k: Tensor, x: Tensor) -> Tensor:
 
 C["dlogrel"] = """\
 /* The derivative of log(1 + k x) / k by k, (x / (1 + z) - log(1 + z) / k) / k with z = k x; near 0 in terms of
-   s = z / (2 + z): log(1 + z) is 2 atanh(s), and q the derivative of atanh(s) / s = 1 + s^2/3 + s^4/5 + ... by s^2. */
+   s = z / (2 + z), of which log(1 + z) is 2 atanh(s), and q = (atanh(s) / s - 1) / s^2 = 1/3 + s^2/5 + s^4/7 + ... */
 FN real dlogrel(real k, real x) {
-    const double c = k, z = c * x, r = 2 / (2 + z), s = z / (2 + z);
+    const double c = k, z = c * x, s = z / (2 + z);
     double q = 0;
-    if (!(z > -0.5 && z < 2)) return real((1 / (1.0 / x + k) - logrel_double(k, x)) / k);
-    for (int n = 27; n > 0; n--) q = q * s * s + n / (2 * n + 1.0);
-    return real(r / 2 * (2 * r * s * q - 1 / (1 + s)) * x * x);
+    if (!(z > -0.75 && z < 4)) return real((1 / (1.0 / x + k) - logrel_double(k, x)) / k);
+    for (int n = 46; n > 0; n--) q = q * s * s + 1 / (2 * n + 1.0);
+    return real(-x * (1 + (1 / (1 + z) + 2 * s * q)) / (4 * (1 + z) + z * z) * x);
 }
 """
 TORCH["dlogrel"] = '''\
 def dlogrel(k: Tensor, x: Tensor) -> Tensor:
     """The derivative of log(1 + k x) / k by k, (x / (1 + z) - log(1 + z) / k) / k with z = k x; near 0 in terms of
-    s = z / (2 + z): log(1 + z) is 2 atanh(s), and q the derivative of atanh(s) / s = 1 + s^2/3 + s^4/5 + ... by s^2.
+    s = z / (2 + z), of which log(1 + z) is 2 atanh(s), and q = (atanh(s) / s - 1) / s^2 = 1/3 + s^2/5 + s^4/7 + ...
     """
     c, z = k.double(), k.double() * x.double()
-    r, s, q = 2 / (2 + z), z / (2 + z), torch.zeros_like(z)
-    for n in range(27, 0, -1):
-        q = q * s * s + n / (2 * n + 1)
-    near = r / 2 * (2 * r * s * q - 1 / (1 + s)) * x * x
+    s, q = z / (2 + z), torch.zeros_like(z)
+    for n in range(46, 0, -1):
+        q = q * s * s + 1 / (2 * n + 1)
+    near = -x * (1 + (1 / (1 + z) + 2 * s * q)) / (4 * (1 + z) + z * z) * x
     far = (1 / (1 / x.double() + c) - logrel(c, x.double())) / c
-    return torch.where((z > -0.5) & (z < 2), near, far).to(x.dtype)
+    return torch.where((z > -0.75) & (z < 4), near, far).to(x.dtype)
 '''
 
 C["d2logrel"] = """\
 /* The second derivative of log(1 + k x) / k by k, (2 (log(1 + z) / k - t) / k - t^2) / k with z = k x, t = x / (1 + z);
-   near 0 in terms of s = z / (2 + z), as the first, with another derivative of the series. */
+   near 0 in terms of s = z / (2 + z), as the first. */
 FN real d2logrel(real k, real x) {
-    const double c = k, z = c * x, r = 2 / (2 + z), s = z / (2 + z), t = 1 / (1.0 / x + k);
-    double q = 0, dq = 0;
-    if (!(z > -0.5 && z < 4)) return real((2 * (logrel_double(k, x) - t) / k - t * t) / k);
-    for (int n = 60; n > 0; n--) {
-        dq = dq * s * s + q;
-        q = q * s * s + n / (2 * n + 1.0);
-    }
-    return real((1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * (r * x) * (r * x) * x / 2);
+    const double c = k, z = c * x, s = z / (2 + z), t = 1 / (1.0 / x + k), i = 1 / (1 + z);
+    double q = 0;
+    if (!(z > -0.75 && z < 7)) return real((2 * (logrel_double(k, x) - t) / k - t * t) / k);
+    for (int n = 74; n > 0; n--) q = q * s * s + 1 / (2 * n + 1.0);
+    return real(x * (1 + (i * (2 + i) + 4 * q)) / (8 + z * (12 + z * (6 + z))) * x * x);
 }
 """
 TORCH["d2logrel"] = '''\
 def d2logrel(k: Tensor, x: Tensor) -> Tensor:
     """The second derivative of log(1 + k x) / k by k, (2 (log(1 + z) / k - t) / k - t^2) / k with z = k x,
-    t = x / (1 + z); near 0 in terms of s = z / (2 + z), as the first, with another derivative of the series.
+    t = x / (1 + z); near 0 in terms of s = z / (2 + z), as the first.
     """
     c, z = k.double(), k.double() * x.double()
-    r, s, t = 2 / (2 + z), z / (2 + z), 1 / (1 / x.double() + c)
-    q = dq = torch.zeros_like(z)
-    for n in range(60, 0, -1):
-        dq = dq * s * s + q
-        q = q * s * s + n / (2 * n + 1)
-    near = (1 / (1 + s) / (1 + s) - 2 * r * s * q + r * r * (q + 2 * s * s * dq)) * (r * x) * (r * x) * x / 2
+    s, t, q = z / (2 + z), 1 / (1 / x.double() + c), torch.zeros_like(z)
+    for n in range(74, 0, -1):
+        q = q * s * s + 1 / (2 * n + 1)
+    i = 1 / (1 + z)
+    near = x * (1 + (i * (2 + i) + 4 * q)) / (8 + z * (12 + z * (6 + z))) * x * x
     far = (2 * (logrel(c, x.double()) - t) / c - t * t) / c
-    return torch.where((z > -0.5) & (z < 4), near, far).to(x.dtype)
+    return torch.where((z > -0.75) & (z < 7), near, far).to(x.dtype)
 '''
 
 NEEDS["logrel"] = ("logrel_double",)

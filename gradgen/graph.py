@@ -9,7 +9,7 @@ A difference is a sum with a factor of -1, a quotient a product with a power of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -22,7 +22,9 @@ ZERO, ONE, MINUS_ONE, HALF = Integer(0), Integer(1), Integer(-1), Rational(1, 2)
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp", "and", "or", "eq", "ne"})
 RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
-NONNEGATIVE = frozenset({"abs", "modulus", "exp", "exp2", "sigmoid", "logistic_density", "softplus", "sech", "cosh"})
+NONNEGATIVE = frozenset(
+    {"abs", "modulus", "exp", "exp2", "sigmoid", "logistic_density", "softplus", "sech", "cosh", "hypot"}
+)
 ODD = frozenset({"tanh", "sinh", "sin", "tan", "asinh", "atan", "erf", "asin", "atanh", "sign", "sin_pi", "dsinc_pi"})
 EVEN = frozenset({"cosh", "cos", "abs", "modulus", "sech", "logistic_density", "cos_pi", "sinc_pi"})
 
@@ -54,7 +56,13 @@ class Node:
 
     def is_number(self, value: Expr | int) -> bool:
         """Whether this is the constant `value`."""
-        return self.op == "const" and self.value == value
+        if self.op != "const":
+            return False
+        if isinstance(value, int):  # asked for very often, of which SymPy's == makes a SymPy number first
+            return isinstance(self.value, Integer) and bool(self.value.p == value)
+        if isinstance(value, Rational) and isinstance(self.value, Rational):
+            return bool(self.value.p == value.p and self.value.q == value.q)
+        return bool(self.value == value)
 
     def __add__(self, other: Operand) -> Node:
         return self.graph.add(self, self.graph.node(other))
@@ -97,6 +105,7 @@ class Graph:
     def __init__(self, hyper: Iterable[str] = ()) -> None:
         self.hyper = frozenset(hyper)
         self._nodes: dict[object, Node] = {}
+        self._whole: dict[int, Node] = {}
 
     def _intern(self, op: str, args: tuple[Node, ...], value: str | Expr | None = None) -> Node:
         order = sorted(arg.serial for arg in args) if op in COMMUTATIVE else [arg.serial for arg in args]
@@ -126,8 +135,11 @@ class Graph:
     def const(self, value: Expr | int) -> Node:
         """An exact number. A float stands for the decimal that was typed."""
         if isinstance(value, int):
-            value = Integer(value)
-        elif not isinstance(value, Expr):
+            if value in self._whole:
+                return self._whole[value]
+            self._whole[value] = self._intern("const", (), Integer(value))
+            return self._whole[value]
+        if not isinstance(value, Expr):
             value = sympy.sympify(value)
         if isinstance(value, Float):
             value = Rational(repr(float(value)))
@@ -244,6 +256,10 @@ class Graph:
             return self.where(condition.args[0], q, p)
         if condition.op == "ne":
             return self.where(self.apply("eq", *condition.args), q, p)
+        if p.op == "where" and p.args[0] is condition:
+            return self.where(condition, p.args[1], q)
+        if q.op == "where" and q.args[0] is condition:
+            return self.where(condition, p, q.args[2])
         if (
             p.op == "where"
             and p.args[2] is q
@@ -362,23 +378,13 @@ def has_zero_branch(node: Node) -> bool:
 def topological(roots: Iterable[Node], stop: Collection[Node] = ()) -> list[Node]:
     """Every node below `roots`, operands before what uses them; does not descend below the nodes in `stop`."""
     done: dict[Node, None] = {}
-    stack: list[tuple[Node, Iterator[Node]]] = []
-
-    def push(node: Node) -> None:
-        stack.append((node, iter(() if node in stop else node.args)))
-
-    seen: set[Node] = set()
     for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        push(root)
+        stack = [root]
         while stack:
-            node, rest = stack[-1]
-            for arg in rest:
-                if arg not in seen:
-                    seen.add(arg)
-                    push(arg)
+            node = stack[-1]
+            for arg in () if node in stop else node.args:
+                if arg not in done:
+                    stack.append(arg)
                     break
             else:
                 done[node] = None

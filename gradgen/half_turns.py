@@ -81,16 +81,16 @@ C["d2sinc_pi"] = f"""\
 FN real d2sinc_pi(real x) {{
 {_REDUCED}
     if (isinf(z)) return real(0);
-    return real(fabs(z) < 0.5 ? pi * pi * d2sinc_double(pi * z) : -pi * pi * sine - 2 * (cosine - sine) / z / z);
+    return real(fabs(z) < 0.95 ? pi * pi * d2sinc_double(pi * z) : -pi * pi * sine - 2 * (cosine - sine) / z / z);
 }}
 """
 TORCH["d2sinc_pi"] = '''\
 def d2sinc_pi(x: Tensor) -> Tensor:
     """The second derivative of sin(pi x) / (pi x)."""
     z = x.double()
-    u = torch.where(z.abs() < 0.5, 1.0, z)  # autograd would meet 0/0
+    u = torch.where(z.abs() < 0.95, 1.0, z)  # autograd would meet 0/0
     sine = sinc_pi(u)
     far = torch.where(z.isinf(), 0.0, -(math.pi**2) * sine - 2 * (cos_pi(u) - sine) / u / u)
-    return torch.where(z.abs() < 0.5, math.pi**2 * d2sinc(math.pi * z), far).to(x.dtype)
+    return torch.where(z.abs() < 0.95, math.pi**2 * d2sinc(math.pi * z), far).to(x.dtype)
 '''
 NEEDS["d2sinc_pi"] = ("d2sinc_double", "d2sinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")

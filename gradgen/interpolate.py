@@ -3,7 +3,8 @@
 The series of (x - atan(x))/x**3 converges for |x| < 1 alone, and ever more slowly towards it. The polynomial that takes
 the function's values at Chebyshev points of an interval converges on all of it, geometrically, for a function that is
 analytic there (Trefethen, Approximation Theory and Approximation Practice, 2013, theorem 8.2); a quotient of two does
-so beyond the distance of the poles, too, where the terms of a polynomial are larger than their sum.
+so beyond the distance of the poles, too, where the terms of a polynomial are larger than their sum. Beside a value at
+the middle of what the function takes, in place of that at zero, less of the sum is the quotient's, and rounded with it.
 """
 
 from __future__ import annotations
@@ -21,55 +22,94 @@ from gradgen.mpfr import Number, Program, lifted, lowered, precise
 from gradgen.series import constant, through
 from gradgen.ulp import Array
 
-_POINTS, _FEWER_POINTS = (12, 16, 20, 24, 28, 34, 40, 48), (12, 18, 24)  # that are tried in turn
+_POINTS, _FEWER_POINTS = (12, 16, 20, 24, 28, 34, 40, 48), (12, 18, 24, 32)  # that are tried in turn
+_MIDDLE_BITS = 8  # of a value that is exact in every type
 _DIGITS = 120  # decimal; the values themselves cancel
 _VARIABLE = "interpolation variable"
 
 
-def forms(root: Node, variable: Node, leading: Sequence[mpf], reach: float, digits: int) -> Iterator[Node]:
-    """Polynomials and quotients of two that are a node to so many binary digits for |variable| <= reach.
+def forms(
+    root: Node, variable: Node, leading: Sequence[mpf], interval: tuple[float, float], digits: int
+) -> Iterator[Node]:
+    """Polynomials and quotients of two that are a node to so many binary digits in an interval about 0.
 
     Args:
         root: a function of the variable alone.
         variable: the variable.
         leading: the node's power series, the first coefficient of which is kept: the limit at zero is exact.
-        reach: the end of the interval.
+        interval: its ends, one of which may be 0; of an even or odd function the second one counts.
         digits: the size of the error, relative to the limit, as a power of two.
     """
-    low = next((k for k, c in enumerate(leading) if c), None)
-    if low is None:
+    least = next((k for k, c in enumerate(leading) if c), None)
+    if least is None:
         return
-    step = 1 if any(leading[low + 1 :: 2]) else 2  # an even or odd function is one of the square
+    step = 1 if any(leading[least + 1 :: 2]) else 2  # an even or odd function is one of the square
     (moved,) = substitute([root], {variable: variable.graph.input(_VARIABLE)})
     program = Program(topological([moved]), [moved])
     with mpmath.workdps(_DIGITS), precise():
-        limit = lifted(leading[low])
+        limit = lifted(leading[least])
 
         @cache
-        def remainder(w: Number) -> Number:
-            """(root/variable**low - its limit)/w at w = variable**step."""
+        def quotient(w: Number) -> Number:
+            """root/variable**least at w = variable**step."""
             v = w if step == 1 else gmpy2.sqrt(w)
             (value,) = program({_VARIABLE: lowered(v)})
-            return (lifted(value) / v**low - limit) / w
+            return lifted(value) / v**least
 
-        end = gmpy2.mpfr(reach) ** step
-        start = end * 0 if step == 2 else -end
-        error = abs(limit) * gmpy2.mpfr(2) ** -digits / end
-        found = [
-            next(filter(None, (interpolated(remainder, start, end, count, error) for count in counts)), None)
-            for interpolated, counts in ((_polynomial, _POINTS), (_quotient, _FEWER_POINTS))
-        ]
-    w, first = variable**step, variable**low
-    for top, bottom in filter(None, found):
-        rest = w * _horner(top, w)
-        yield first * (constant(leading[low], w) + rest / _horner(bottom, w))
-        if any(bottom[1:]):  # as one fraction, which does not cancel where both are positive
-            with mpmath.workdps(_DIGITS):
-                above = [leading[low] * b + a for b, a in zip(bottom, [mpf(0), *top], strict=True)]
-            yield first * (_horner(above, w) / _horner(bottom, w))
+        low, high = map(gmpy2.mpfr, interval)
+        start, end = (low * 0, high**2) if step == 2 else (low, high)
+        error = abs(limit) * gmpy2.mpfr(2) ** -digits / max(-start, end)
+        from_limit = _slope(quotient, end * 0, limit)
+        polynomial = _first(_polynomial, _POINTS, from_limit, start, end, error)
+        fraction = _first(_quotient, _FEWER_POINTS, from_limit, start, end, error)
+        middle = _middle(quotient, limit, end or start) if fraction else None
+        about = _first(_quotient, _FEWER_POINTS, _slope(quotient, *middle), start, end, error) if middle else None
+    w, first = variable**step, variable**least
+    for top, bottom in filter(None, (polynomial, fraction)):
+        yield first * (constant(leading[least], w) + w * _horner(top, w) / _horner(bottom, w))
+    if fraction:  # as one fraction, which does not cancel where both are positive
+        top, bottom = fraction
+        with mpmath.workdps(_DIGITS):
+            above = [leading[least] * b + a for b, a in zip(bottom, [mpf(0), *top], strict=True)]
+        yield first * (_horner(above, w) / _horner(bottom, w))
+    if middle and about:  # less of it is rounded where the function is far from its limit
+        at, value = (constant(lowered(number), w) for number in middle)
+        top, bottom = about
+        yield first * (value + (w - at) * _horner(top, w) / _horner(bottom, w))
 
 
 _Found = tuple[list[mpf], list[mpf]]
+
+
+def _first(
+    interpolated: Callable[..., _Found | None],
+    counts: Sequence[int],
+    function: Callable[[Number], Number],
+    a: Number,
+    b: Number,
+    error: Number,
+) -> _Found | None:
+    """With the first of these counts of points that are enough."""
+    return next(filter(None, (interpolated(function, a, b, count, error) for count in counts)), None)
+
+
+def _slope(function: Callable[[Number], Number], at: Number, value: Number) -> Callable[[Number], Number]:
+    """The function (f(w) - f(at))/(w - at) of w."""
+    return lambda w: (function(w) - value) / (w - at)
+
+
+def _middle(function: Callable[[Number], Number], limit: Number, end: Number) -> tuple[Number, Number] | None:
+    """Where a function is about half way between 0 and the end, and what it is there: a number of few bits."""
+    mean = (limit + function(end)) / 2
+    if not gmpy2.is_finite(mean) or mean == limit:
+        return None
+    with gmpy2.context(precision=_MIDDLE_BITS):
+        value = +mean
+    low, high = end * 0, end
+    for _ in range(gmpy2.get_context().precision):
+        half = (low + high) / 2
+        low, high = (half, high) if (function(half) > value) == (limit > value) else (low, half)
+    return low, value
 
 
 def _points(a: Number, b: Number, count: int) -> list[Number]:

@@ -1,9 +1,9 @@
 """Texts of Langevin's function coth(x) - 1/x and its first two derivatives; see `special` for the conventions.
 
 C and torch lack them, and so poles that cancel: in a*coth(a*x) - b*coth(b*x) each is left without one. Up to |x| = 2
-they are polynomials in x^2, which interpolate at the Chebyshev nodes; beyond, with e = exp(-2 |x|), coth(|x|) is
-(1 + e)/(1 - e) and csch(x)^2 is 4 e/(1 - e)^2. The coefficients, highest power first, were computed by mpmath in 60
-digits and rounded to double.
+they are polynomials in x^2, the second derivative up to |x| = 3 a quotient of two, which interpolate at the Chebyshev
+nodes; beyond, with e = exp(-2 |x|), coth(|x|) is (1 + e)/(1 - e) and csch(x)^2 is 4 e/(1 - e)^2. The coefficients,
+highest power first, were computed by mpmath in 60 digits and rounded to double.
 """
 
 from __future__ import annotations
@@ -52,34 +52,35 @@ _NEAR: tuple[tuple[float, ...], ...] = (
         0.3333333333333333,
     ),
     (
-        -9.396848056861518e-19,
-        4.386784643042432e-17,
-        -1.0051954854381454e-15,
-        1.537085043473411e-14,
-        -1.811690902590299e-13,
-        1.8099937091221906e-12,
-        -1.641457851493549e-11,
-        1.4134256522959235e-10,
-        -1.1829786852755864e-09,
-        9.702545045187504e-09,
-        -7.799146344057887e-08,
-        6.122118089103224e-07,
-        -4.665066958168794e-06,
-        3.420447830543419e-05,
-        -0.0002380844708001343,
-        0.0015392015391875683,
-        -0.008888888888887721,
-        0.04232804232804229,
+        -7.633853529416265e-15,
+        1.8257396531672157e-12,
+        -2.2489995302251098e-10,
+        -3.1203442118911634e-08,
+        -7.413086076956024e-06,
+        -0.0002943158505714106,
+        -0.009267158341571395,
         -0.13333333333333333,
     ),
 )
+_DIVISOR = (  # of the last one
+    2.4760686905930025e-08,
+    3.187402071834964e-06,
+    0.00016623565059978123,
+    0.004337380177848822,
+    0.058386418092650556,
+    0.38696400502210304,
+    1.0,
+)
 
-# By order: the name, what it is, the value for |x| <= 2 of the polynomial s and for a = |x| > 2, and whether it is odd.
+
+# By order: the name, what it is, up to which |x| the polynomial s serves, what it gives there of x, what is computed of
+# a = |x| beyond, and whether it is odd.
 _ROWS = (
-    ("langevin", "coth(x) - 1/x", "s * a", "(1 + e) / (1 - e) - 1 / a", True),
+    ("langevin", "coth(x) - 1/x", 2, "s * {x}", "(1 + e) / (1 - e) - 1 / a", True),
     (
         "dlangevin",
         "The derivative of coth(x) - 1/x, 1/x^2 - csch(x)^2",
+        2,
         "s",
         "1 / a / a - 4 * e / (1 - e) / (1 - e)",
         False,
@@ -87,39 +88,47 @@ _ROWS = (
     (
         "d2langevin",
         "The second derivative of coth(x) - 1/x, 2 (coth(x) csch(x)^2 - 1/x^3)",
-        "s * a",
+        3,
+        "s * {x} / r",
         "8 * e * (1 + e) / (1 - e) / (1 - e) / (1 - e) - 2 / a / a / a",
         True,
     ),
 )
 
 
-def _horner(coefficients: tuple[float, ...], indent: str, end: str) -> str:
+def _horner(name: str, coefficients: tuple[float, ...], indent: str, end: str) -> list[str]:
     first, *rest = coefficients
-    return "\n".join([f"{indent}s = {first!r}{end}", *[f"{indent}s = s * w + {c!r}{end}" for c in rest]]).lstrip()
+    return [f"{indent}{name} = {first!r}{end}", *[f"{indent}{name} = {name} * w + {c!r}{end}" for c in rest]]
 
 
-for (_name, _what, _near, _far, _is_odd), _coefficients in zip(_ROWS, _NEAR, strict=True):
+def _lines(order: int, indent: str, end: str) -> str:
+    """The polynomial s, and the one that it is divided by."""
+    divisor = _horner("r", _DIVISOR, indent, end) if order == 2 else []
+    return "\n".join([*_horner("s", _NEAR[order], indent, end), *divisor]).lstrip()
+
+
+for _order, (_name, _what, _end, _near, _far, _is_odd) in enumerate(_ROWS):
     C[_name] = f"""\
 /* {_what} */
 FN real {_name}(real x) {{
     const double a = fabs((double)x), w = a * a, e = exp(-2 * a);
-    double s;
-    if (a > 2) s = {_far};
+    double s{", r" if _order == 2 else ""};
+    if (a > {_end}) s = {_far};
     else {{
-        {_horner(_coefficients, "        ", ";")}
-        s = {_near};
+        {_lines(_order, "        ", ";")}
+        s = {_near.format(x="a")};
     }}
     return {"real(x < 0 ? -s : s)" if _is_odd else "real(s)"};
 }}
 """
+    _beyond = "torch.where(z < 0, -far, far)" if _is_odd else "far"
     TORCH[_name] = f'''\
 def {_name}(x: Tensor) -> Tensor:
     """{_what}"""
     z = x.double()
-    w, a = z * z, z.abs().clamp(min=2)
+    w, a = z * z, z.abs().clamp(min={_end})
     e = torch.exp(-2 * a)
-    {_horner(_coefficients, "    ", "")}
+    {_lines(_order, "    ", "")}
     far = {_far}
-    return torch.where(z.abs() > 2, {"torch.where(z < 0, -far, far), s * z" if _is_odd else "far, s"}).to(x.dtype)
+    return torch.where(z.abs() > {_end}, {_beyond}, {_near.format(x="z")}).to(x.dtype)
 '''

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import sympy
 
@@ -19,7 +19,7 @@ def limits(roots: Sequence[Node], weights: Collection[str] = ()) -> list[Node]:
 
     What is multiplied by the inputs named as `weights` is complete before it is.
     """
-    facts = _Facts(weights)
+    facts = _facts_of(roots[0].graph, frozenset(weights)) if roots else _Facts(weights)
     return one_division(_propagate_nan(_damp_products(_powers_of_two(roots), facts), facts))
 
 
@@ -78,6 +78,12 @@ class _Facts:
                 is_weight = below.op == "input" and below.value in self._weights
                 self._known[below] = _Fact() if is_weight else _fact(below, [self._known[arg] for arg in below.args])
         return self._known[node]
+
+
+@lru_cache(maxsize=4)
+def _facts_of(graph: Graph, weights: frozenset[str]) -> _Facts:
+    """The facts about the nodes of a graph, whose forms share most of theirs."""
+    return _Facts(weights)
 
 
 def _fact(node: Node, args: list[_Fact]) -> _Fact:
@@ -239,8 +245,12 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     if len(found) > _LONGEST:
         return None
     found = [(new[base], exponent) for base, exponent in found]
-    growing = [factor for factor in found if _vanishing_beside(factor, found, facts)]
-    vanishing = [v for v in found if any(v in _vanishing_beside(factor, found, facts) for factor in growing)]
+    known = {factor: facts(factor[0] ** factor[1]) for factor in found}
+    if not any(fact.vanishes or fact.rapid for fact in known.values()):
+        return None
+    beside = {factor: _vanishing_beside(factor, known) for factor in found}
+    growing = [factor for factor in found if beside[factor]]
+    vanishing = [v for v in found if any(v in others for others in beside.values())]
     lifted = [] if added else _lifted(found, facts)
     apart = [f for f in found if f not in growing and any(_is_lifted(v, f, facts) for v in lifted)]
     vanishing += [v for v in lifted if v not in vanishing and any(_is_lifted(v, f, facts) for f in apart)]
@@ -295,21 +305,20 @@ def _is_lifted(vanishing: Factor, factor: Factor, facts: _Facts) -> bool:
     return one.vanishes and (other.grows or other.pole) and not other.tensors <= one.tensors
 
 
-def _vanishing_beside(factor: Factor, found: list[Factor], facts: _Facts) -> list[Factor]:
+def _vanishing_beside(factor: Factor, known: Mapping[Factor, _Fact]) -> list[Factor]:
     """The factors that vanish where this one grows; none if another one explodes, for then it may win."""
-    fact = facts(factor[0] ** factor[1])
-    beside = {other: facts(other[0] ** other[1]) for other in found}
+    fact = known[factor]
     if fact.explodes and not fact.rapid:  # only what vanishes as the exponential of an exponential wins against that
-        return [other for other in found if beside[other].rapid and fact.tensors <= beside[other].tensors]
+        return [other for other in known if known[other].rapid and fact.tensors <= known[other].tensors]
     if not (fact.grows or fact.pole) or fact.vanishes:
         return []
-    related = [other for other in found if beside[other].tensors & fact.tensors]
-    vanishing = [other for other in related if beside[other].vanishes]
-    if not any(fact.tensors <= beside[other].tensors for other in vanishing):
+    related = [other for other in known if known[other].tensors & fact.tensors]
+    vanishing = [other for other in related if known[other].vanishes]
+    if not any(fact.tensors <= known[other].tensors for other in vanishing):
         return []
-    if not all(beside[other].powerlike for other in related if other not in vanishing):
+    if not all(known[other].powerlike for other in related if other not in vanishing):
         return []
-    return vanishing if len(vanishing) == 1 or not any(beside[other].explodes for other in vanishing) else []
+    return vanishing if len(vanishing) == 1 or not any(known[other].explodes for other in vanishing) else []
 
 
 def _product(graph: Graph, found: Iterable[Factor]) -> Node:

@@ -17,7 +17,7 @@ from mpmath import mpf
 from gradgen import mpfr, points
 from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
-from gradgen.model import FORMATS, Array, Point, Program, is_quick
+from gradgen.model import FORMATS, Array, Point, is_quick, program
 from gradgen.tuples import Tuples
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
@@ -36,7 +36,6 @@ _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _CLOSE = 0.25  # how much the result may differ from that at the peak
-_OFTEN = 16.0  # an error that counts as large where one asks how often it is
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
@@ -207,12 +206,10 @@ class Reference:
     def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
         """Inputs near which a node overflows or vanishes."""
         (name,) = self._tensors
-        program = Program(self._order, FORMATS["float64"])
-        places = [self._order.index(root) for root in self._roots]
+        compute = program(tuple(self._roots), "float64")
 
         def sizes(inputs: Sequence[float]) -> list[Array]:
-            values = program([{name: x, **hyper} for x in inputs])
-            return [abs(values[place]) for place in places]
+            return [*map(abs, compute([{name: x, **hyper} for x in inputs]))]
 
         found = list(points.edges(sizes, self.dtype, magnitude))
         return [*found, *self._later_edges(found, sizes, hyper)]
@@ -256,13 +253,13 @@ class Reference:
         Where the reference is not real, it must not be either; where it is 0/0 it may be anything.
         """
         ordinary = [point for point in self._drawn if all(abs(x) <= _ORDINARY for x in point.values())]
-        program = mpfr.Program(topological([root]), [root])
+        exactly = mpfr.Program(topological([root]), [root])
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
-            for factor in (2, 8) if not program.is_laborious else (2,):
+            for factor in (2, 8) if not exactly.is_laborious else (2,):
                 bits = factor * _precision(point)
                 with mpmath.workprec(bits):
-                    (value,), lost = program.with_bits_lost(_lifted(point))
+                    (value,), lost = exactly.with_bits_lost(_lifted(point))
                 if lost <= bits - _AGREE:
                     break
             with mpmath.workprec(bits):
@@ -287,9 +284,9 @@ class Reference:
     def is_limit_at_zero(self, root: Node, column: int) -> bool:
         """Whether a root is, where the only input is 0, what the reference's node tends to from either side."""
         (name,) = self._tensors
-        program = mpfr.Program(topological([root]), [root])
+        exactly = mpfr.Program(topological([root]), [root])
         points = [{**self._hypers[0], name: place} for place in (0.0, -_TINY, _TINY)]
-        (value,) = program(_lifted(points[0]))
+        (value,) = exactly(_lifted(points[0]))
         beside = [self.exact(column, point) for point in points[1:]]
         return all(exact is not None and abs(value - exact) <= _SAME * max(1, abs(exact)) for exact in beside)
 
@@ -313,7 +310,6 @@ class Reference:
                 looked at always.
         """
         found = self._every(roots, columns, wide)
-        often = [_often(errors[: self._base]) for errors in found]  # what was added near peaks does not count
         close: list[Worst] = [Worst(0.0)] * len(roots)
         order = topological(roots)
         is_dense = near and not wide and self._is_dense(order)
@@ -331,9 +327,7 @@ class Reference:
                 close = list(map(Worst.including, close, dense.errors(roots)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
             close = list(map(Worst.including, close, self._lost(roots, columns, wide)))
-        worst = [
-            self._worst(errors, column, share) for errors, column, share in zip(found, columns, often, strict=True)
-        ]
+        worst = list(map(self._worst, found, columns))
         return list(map(Worst.including, worst, close))
 
     def _peaks(self, found: Sequence[Array]) -> list[Point]:
@@ -355,11 +349,11 @@ class Reference:
                 tops[binade, x < 0] = max(tops.get((binade, x < 0), (0.0, 0)), (float(worst), place))
         return [self._points[place] for _, place in tops.values()]
 
-    def _worst(self, errors: Array, column: int, often: float) -> Worst:
+    def _worst(self, errors: Array, column: int) -> Worst:
         return Worst.of(
             errors,
             lambda place: tuple(self._points[place].items()),
-            often,
+            self._base,
             ordinary=self._facts.ordinary[column],
             above=self._facts.above,
             at_defaults=self._facts.default,
@@ -385,9 +379,8 @@ class Reference:
         these.
         """
         order = topological(roots)
-        places = [order.index(root) for root in roots]
         quick = is_quick(order)
-        narrow, wide = (Program(order, FORMATS[dtype], quick) for dtype in ("float32", "wide"))
+        narrow, wide = (program(tuple(roots), dtype, quick) for dtype in ("float32", "wide"))
         count, peaks = _CLOSE_NEIGHBOURS, self._peaks(sampled)
         least_normal = math.ldexp(1.0, SMALLEST_EXPONENT[self.dtype])
         if quick:
@@ -400,19 +393,19 @@ class Reference:
         sizes = [len(next(iter(close.values()))) for close in around]
         every = {name: np.concatenate([close[name] for close in around]) for name in peaks[0]}
         turns = np.concatenate([np.arange(size) for size in sizes])
-        values, exact = (program.on(every, turns) for program in (narrow, wide))
+        values, exact = narrow.on(every, turns), wide.on(every, turns)
         for peak, close, end, size in zip(peaks, around, itertools.accumulate(sizes), sizes, strict=True):
             sample, here = self._sample(peak), slice(end - size, end)
             assert sample is not None
-            for k, (place, column) in enumerate(zip(places, columns, strict=True)):
-                right = exact[place][here]
+            for k, column in enumerate(columns):
+                right = exact[k][here]
                 with np.errstate(invalid="ignore"):  # where they differ by more, the peak tells nothing
                     near = np.flatnonzero(
                         (abs(right - float(sample.exact[column])) <= _CLOSE * abs(right)) & np.isfinite(right)
                     )
                 if len(near):
                     scale = float(sample.scale[column])
-                    errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[place][here][near])
+                    errors = Right.of_doubles(right[near], scale, self.dtype).errors(values[k][here][near])
                     worst = int(errors.argmax())
                     at = tuple((name, type(peak[name])(column[near[worst]])) for name, column in close.items())
                     normal = errors[abs(right[near]) >= least_normal].max(initial=0.0)
@@ -469,7 +462,7 @@ class Reference:
         bad = [self._points[place] for place in np.flatnonzero(errors > target)]
         if not bad:
             return 0.0
-        sizes = abs(Program(topological([variable]), FORMATS["float64"])(bad)[-1])
+        sizes = abs(program((variable,), "float64")(bad)[0])
         near = sizes[sizes < _MOST_REACH]
         return math.ldexp(1.0, math.frexp(max(LEAST_REACH / 2, float(near.max())))[1]) if len(near) else 0.0
 
@@ -493,14 +486,13 @@ class Reference:
 
     def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
         """The errors at some of the points; the functions err to sides that vary."""
-        order = topological(roots)
-        form = FORMATS["wide" if wide else self.dtype]
-        quick = self.dtype == "float32" and not wide and is_quick(order)  # whose last digits of float64 are not right
-        values = Program(order, form, quick)(self._points[which], which.start or 0)
+        form = "wide" if wide else self.dtype
+        quick = form == "float32" and is_quick(topological(roots))  # whose last digits of float64 are not right
+        values = program(tuple(roots), form, quick)(self._points[which], which.start or 0)
         rounded = FORMATS[self.dtype].nearest
         return [
-            self._facts.right[column].errors(rounded(values[order.index(root)]), which)
-            for root, column in zip(roots, columns, strict=True)
+            self._facts.right[column].errors(rounded(value), which)
+            for value, column in zip(values, columns, strict=True)
         ]
 
     def _sample(self, point: Point) -> Sample | None:
@@ -564,10 +556,6 @@ class Reference:
 
 def _lifted(point: Point) -> dict[str, mpf | bool]:
     return {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
-
-
-def _often(errors: Array) -> float:
-    return float((errors > _OFTEN).mean()) if len(errors) else 0.0
 
 
 def _precision(point: Point, attempt: int = 0) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any
@@ -22,7 +22,7 @@ from mpmath import mpf
 
 from gradgen import composed, mpfr, quick
 from gradgen.evaluate import function
-from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient
+from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
 from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
@@ -93,6 +93,12 @@ FORMATS = {
 Step = Callable[[list[Array], Mapping[str, Array], Array], Array]
 
 
+@lru_cache(maxsize=256)
+def program(roots: tuple[Node, ...], form: str, is_quick: bool = False) -> Program:
+    """What computes some roots in one of the `FORMATS`; most are computed again and again."""
+    return Program(topological(roots), FORMATS[form], is_quick, roots)
+
+
 class Program:
     """What a kernel computes for some nodes, at many points at once.
 
@@ -100,36 +106,47 @@ class Program:
         order: the nodes, operands first.
         form: the type of the arithmetic.
         is_quick: whether functions are computed by `gradgen.quick`, not by mpmath: all of them have to be there.
+        roots: those of the nodes whose values are asked for; all if there are none.
     """
 
-    def __init__(self, order: Sequence[Node], form: Format, is_quick: bool = False) -> None:
+    def __init__(self, order: Sequence[Node], form: Format, is_quick: bool = False, roots: Sequence[Node] = ()) -> None:
         self._function = _quick_function if is_quick else _function
         self._places = {node: place for place, node in enumerate(order)}
         self._uses = Counter(arg for node in order for arg in node.args)
         self._steps = [self._step(node, form) for node in order]
+        self._roots = [self._places[root] for root in roots or order]
+        last = {read: place for place, node in enumerate(order) for read in self._read(node)}
+        for node in roots or order:
+            last.pop(node, None)
+        self._read_last: list[list[int]] = [[] for _ in order]
+        for node, place in last.items():
+            self._read_last[place].append(self._places[node])
 
     def __call__(self, points: Sequence[Point], turn: int = 0) -> list[Array]:
-        """The values of each node (of a condition 0 or 1).
+        """The values of each root (of a condition 0 or 1).
 
         Args:
             points: a number for each input; every point has all of them.
             turn: to which side the functions err at the first point: not to the same for every point.
         """
         if not points:
-            return [np.zeros(0)] * len(self._steps)
+            return [np.zeros(0)] * len(self._roots)
         inputs = {name: np.array([float(point[name]) for point in points]) for name in points[0]}
         return self.on(inputs, np.arange(turn, turn + len(points)))
 
     def on(self, inputs: Mapping[str, Array], turns: Array) -> list[Array]:
         """The same for columns of inputs; `turns` says for each point to which side the functions err."""
         values: list[Array] = []
+        nothing = np.zeros(0)  # in place of what nothing reads any more: what fits into a cache is had sooner
         with np.errstate(all="ignore"):
-            for step in self._steps:
+            for step, read_last in zip(self._steps, self._read_last, strict=True):
                 values.append(step(values, inputs, turns))
-        return values
+                for place in read_last:
+                    values[place] = nothing
+        return [values[root] for root in self._roots]
 
     def at(self, point: Point) -> list[float]:
-        """The value of each node at a point."""
+        """The value of each root at a point."""
         return [float(value[0]) for value in self([point])]
 
     def _step(self, node: Node, form: Format) -> Step:
@@ -161,6 +178,11 @@ class Program:
             return lambda values, inputs, turns: exact(*[values[arg] for arg in args])
         compute = partial(_composed, self._function) if op in composed.TEXTS else self._function
         return lambda values, inputs, turns: compute(op, [values[arg] for arg in args], form, place + turns)
+
+    def _read(self, node: Node) -> Sequence[Node]:
+        """The nodes whose values the step of a node may read."""
+        parts = self._quotient(node) if node.op == "mul" else None
+        return (*node.args, parts[1]) if parts else node.args
 
     def _quotient(self, node: Node) -> tuple[Node, Node, sympy.Expr] | None:
         """The parts of a product with a reciprocal that nothing else reads, and so is printed as a division."""
@@ -357,9 +379,23 @@ def _off(op: str, form: Format, places: Array) -> Array:
 @lru_cache(maxsize=1 << 8)
 def _exactly(op: str, *columns: bytes) -> tuple[Array, Array, Array]:
     """What `_exact` gives for doubles: forms of a result have the same functions of the same inputs."""
-    rows = zip(*(np.frombuffer(column).tolist() for column in columns), strict=True)
-    nearest, rest, is_exact = zip(*(_exact(op, *row) for row in rows), strict=True)
-    return np.array(nearest), np.array(rest), np.array(is_exact)
+    operands = np.array([np.frombuffer(column) for column in columns])
+    is_number = ~np.isnan(operands).any(axis=0)
+    rows = list(map(tuple, operands[:, is_number].T.tolist()))
+    known = _KNOWN.setdefault(op, {})
+    new = [row for row in dict.fromkeys(rows) if row not in known]
+    if len(known) + len(new) > _MOST_KNOWN:
+        known.clear()
+        new = list(dict.fromkeys(rows))
+    known.update(zip(new, _exact(op, new), strict=True))
+    found = np.full((3, len(is_number)), np.nan)
+    found[1:] = [[0], [1]]
+    found[:, is_number] = np.array([known[row] for row in rows], np.float64).reshape(-1, 3).T
+    return found[0], found[1], found[2] != 0
+
+
+_KNOWN: dict[str, dict[tuple[float, ...], tuple[float, float, bool]]] = {}
+_MOST_KNOWN = 1 << 14  # values of each function
 
 
 @lru_cache(maxsize=1 << 7)
@@ -372,21 +408,21 @@ def _quickly(op: str, *columns: bytes) -> Array:
 @lru_cache(maxsize=1 << 16)
 def _scaled_up(op: str, arg: float) -> float:
     """A vanishing function times 2**64."""
-    found = mpfr.in_doubles(op, [arg], _PRECISION, power=64)
+    (found,) = mpfr.in_doubles(op, [[arg]], _PRECISION, power=64)
     if found is not None:
         return found[0]
     with mpmath.workprec(_PRECISION):
         return float(mpmath.ldexp(function(op, mpf(arg)), 64)) if arg == arg else math.nan
 
 
-@lru_cache(maxsize=1 << 17)
-def _exact(op: str, *args: float) -> tuple[float, float, bool]:
-    """A function's value as its nearest double and what is left of it, and whether it is to be taken as it is."""
-    if any(arg != arg for arg in args):
-        return math.nan, 0.0, True
-    found = mpfr.in_doubles(op, args, _PRECISION)
-    if found is not None:
-        return found
+def _exact(op: str, rows: Sequence[tuple[float, ...]]) -> Iterator[tuple[float, float, bool]]:
+    """A function's values as their nearest doubles and what is left of them, and whether they are to be taken as is."""
+    for args, value in zip(rows, mpfr.in_doubles(op, rows, _PRECISION), strict=True):
+        yield value or _slowly_exact(op, args)
+
+
+def _slowly_exact(op: str, args: tuple[float, ...]) -> tuple[float, float, bool]:
+    """The same for one that MPFR cannot tell."""
     with mpmath.workprec(_PRECISION):
         value = function(op, *map(mpf, args))
         nearest = float(value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import gmpy2
@@ -49,6 +49,10 @@ def _logaddexp(a: Number, b: Number) -> Number:
     return max(a, b) + gmpy2.log1p(gmpy2.exp(-abs(a - b)))
 
 
+def _bessel(op: str, of_integer: Callable[[int, Number], Number], n: Number, x: Number) -> Number:
+    return of_integer(int(n), x) if n.is_integer() else _slow(op)(n, x)
+
+
 def _nothing(*_: Number) -> Number:
     return gmpy2.mpfr(0)
 
@@ -73,6 +77,11 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "logistic_density": _logistic_density,
     "softplus": _softplus,
     "logaddexp": _logaddexp,
+    "gamma": gmpy2.gamma,
+    "loggamma": lambda x: gmpy2.lgamma(x)[0],
+    "digamma": gmpy2.digamma,
+    "bessel_j": partial(_bessel, "bessel_j", gmpy2.jn),
+    "bessel_y": partial(_bessel, "bessel_y", gmpy2.yn),
     "acot": lambda x: gmpy2.atan(1 / x),
     "acsch": lambda x: gmpy2.asinh(1 / x),
     "asech": lambda x: gmpy2.acosh(1 / x),
@@ -91,6 +100,7 @@ FUNCTIONS |= {
 
 # What takes long to thousands of digits: what mpmath sums up, and what MPFR does.
 _LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"}
+_LABORIOUS |= {"gamma", "loggamma", "digamma", "bessel_j", "bessel_y"}
 _LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
 
 # Of functions that can lose bits, how many, from the exponents of operands and result.
@@ -101,20 +111,27 @@ _CANCELLING: dict[str, Callable[..., float]] = {
 }
 
 
-def in_doubles(op: str, args: Sequence[float], precision: int, power: int = 0) -> tuple[float, float, bool] | None:
+def in_doubles(
+    op: str, rows: Iterable[Sequence[float]], precision: int, power: int = 0
+) -> list[tuple[float, float, bool] | None]:
     """A primitive of doubles, to so many bits: the nearest double, what that lacks, and whether it is a whole number.
 
     None where MPFR cannot tell. The primitive is multiplied by a power of two before.
     """
     compute = FUNCTIONS.get(op)
     if compute is None:
-        return None
+        return [None for _ in rows]
+    found: list[tuple[float, float, bool] | None] = []
     with gmpy2.context(_LIMITS, precision=precision) as context:
-        value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
-        nearest = float(value)
-        if _is_beyond(context) or context.invalid or not math.isfinite(nearest):
-            return None
-        return nearest, float(value - nearest), value.is_integer()
+        for args in rows:
+            context.clear_flags()
+            value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
+            nearest = float(value)
+            if context.invalid or _is_beyond(context) or not math.isfinite(nearest):
+                found.append(None)
+            else:
+                found.append((nearest, float(value - nearest), value.is_integer()))
+    return found
 
 
 class Program:

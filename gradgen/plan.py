@@ -537,7 +537,7 @@ def _statements(
             width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if width[node] >= _LINE:
             widest = max(node.args, key=width.__getitem__)
-            if width[widest] > _NAME and widest.op not in CONDITIONS and widest not in chosen:
+            if widest.args and width[widest] > _NAME and widest.op not in CONDITIONS and widest not in chosen:
                 chosen.append(widest)
                 width[widest] = _NAME
                 width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)

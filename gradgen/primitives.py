@@ -531,16 +531,16 @@ _ROWS = [
         exact=_exprel_exact(1),
         arity=2,
         growth="explodes",
-        ulps=2,
+        ulps=3.2,
     ),
-    _row("d2exprel", None, exact=_exprel_exact(2), arity=2, growth="explodes", ulps=2),
-    _row("logrel", lambda y, k, x: (_f("dlogrel", k, x), 1 / (1 + k * x)), exact=_logrel_exact(0), arity=2, ulps=1.5),
+    _row("d2exprel", None, exact=_exprel_exact(2), arity=2, growth="explodes", ulps=2.8),
+    _row("logrel", lambda y, k, x: (_f("dlogrel", k, x), 1 / (1 + k * x)), exact=_logrel_exact(0), arity=2, ulps=2.2),
     _row(
         "dlogrel",
         lambda y, k, x: (_f("d2logrel", k, x), -x / (1 + k * x) ** 2),
         exact=_logrel_exact(1),
         arity=2,
-        ulps=4,
+        ulps=3.9,
     ),
     _row("d2logrel", None, exact=_logrel_exact(2), arity=2, ulps=4),
     # Circular functions
@@ -561,19 +561,19 @@ _ROWS = [
         growth="bounded",
         ulps=3,
     ),
-    _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.5),
+    _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.1),
     _row("sin_pi", lambda y, x: (sympy.pi * _f("cos_pi", x),), exact=mpmath.sinpi, growth="bounded", ulps=2),
     _row("cos_pi", lambda y, x: (-sympy.pi * _f("sin_pi", x),), exact=mpmath.cospi, growth="bounded", ulps=2),
-    _row("sinc_pi", lambda y, x: (_f("dsinc_pi", x),), exact=mpmath.sincpi, growth="bounded", ulps=2),
-    _row("dsinc_pi", lambda y, x: (_f("d2sinc_pi", x),), exact=_dsinc_pi_exact, growth="bounded", ulps=2),
-    _row("d2sinc_pi", None, exact=_d2sinc_pi_exact, growth="bounded", ulps=2),
-    _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=1.5),
-    _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded", ulps=2),
+    _row("sinc_pi", lambda y, x: (_f("dsinc_pi", x),), exact=mpmath.sincpi, growth="bounded", ulps=2.2),
+    _row("dsinc_pi", lambda y, x: (_f("d2sinc_pi", x),), exact=_dsinc_pi_exact, growth="bounded", ulps=3.1),
+    _row("d2sinc_pi", None, exact=_d2sinc_pi_exact, growth="bounded", ulps=2.8),
+    _row("dsinc", lambda y, x: (_f("d2sinc", x),), exact=_dsinc_exact, growth="bounded", ulps=2.6),
+    _row("d2sinc", None, exact=_d2sinc_exact, growth="bounded", ulps=2.3),
     # Hyperbolic functions
     _row(
-        "langevin", lambda y, x: (_f("dlangevin", x),), exact=_langevin_exact(0), growth="bounded, keeps zero", ulps=2.5
+        "langevin", lambda y, x: (_f("dlangevin", x),), exact=_langevin_exact(0), growth="bounded, keeps zero", ulps=2.9
     ),
-    _row("dlangevin", lambda y, x: (_f("d2langevin", x),), exact=_langevin_exact(1), growth="bounded", ulps=2),
+    _row("dlangevin", lambda y, x: (_f("d2langevin", x),), exact=_langevin_exact(1), growth="bounded", ulps=2.4),
     _row("d2langevin", None, exact=_langevin_exact(2), growth="bounded", ulps=4),
     _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero", ulps=3),
     _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes", ulps=2),
@@ -619,19 +619,21 @@ _ROWS = [
     # exp(t**2) erfc(t), and times its repeated integrals
     _row("erfcx", lambda y, x: (-2 * _f("ierfcx", x),), exact=_erfcx_exact(0), growth="explodes", ulps=2.5),
     _row("ierfcx", lambda y, x: (-4 * _f("i2erfcx", x),), exact=_erfcx_exact(1), growth="explodes", ulps=4),
-    _row("i2erfcx", lambda y, x: (2 * x * y - _f("ierfcx", x),), exact=_erfcx_exact(2), growth="explodes", ulps=5.5),
+    _row("i2erfcx", lambda y, x: (2 * x * y - _f("ierfcx", x),), exact=_erfcx_exact(2), growth="explodes", ulps=4),
     _row(
-        "erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv, ulps=2.5
+        "erfinv", lambda y, x: (_f("exp", y**2) / _TWO_OVER_SQRT_PI,), "erf_inverse({0})", sympy=sympy.erfinv, ulps=3.75
     ),
-    _row("gamma", lambda y, x: (y * _f("digamma", x),), "gamma_fn({0})", sympy=sympy.gamma, growth="explodes", ulps=3),
+    _row(
+        "gamma", lambda y, x: (y * _f("digamma", x),), "gamma_fn({0})", sympy=sympy.gamma, growth="explodes", ulps=4.5
+    ),
     _row(
         "loggamma",
         lambda y, x: (_f("digamma", x),),
         exact=lambda x: mpmath.re(mpmath.loggamma(x)),
         sympy=sympy.loggamma,
-        ulps=2,
+        ulps=4.7,
     ),
-    _row("digamma", lambda y, x: (_f("polygamma", 1, x),), sympy=sympy.digamma, ulps=1.5),
+    _row("digamma", lambda y, x: (_f("polygamma", 1, x),), sympy=sympy.digamma, ulps=2.6),
     _row(
         "polygamma",
         lambda y, n, x: (0, _f("polygamma", n + 1, x)),
@@ -639,7 +641,7 @@ _ROWS = [
         exact=_polygamma_exact,
         sympy=sympy.polygamma,
         constant_operands=1,
-        ulps=2.5,
+        ulps=2.8,
     ),
     *(
         _row(
@@ -649,16 +651,16 @@ _ROWS = [
             exact=_bessel_exact(exact),
             sympy=function,
             constant_operands=1,
-            ulps=3.5,
+            ulps=ulps,
         )
-        for name, sign, exact, function in (
-            ("bessel_j", 1, mpmath.besselj, sympy.besselj),
-            ("bessel_y", 1, mpmath.bessely, sympy.bessely),
-            ("bessel_i", -1, mpmath.besseli, sympy.besseli),
+        for name, sign, exact, function, ulps in (
+            ("bessel_j", 1, mpmath.besselj, sympy.besselj, 5.5),
+            ("bessel_y", 1, mpmath.bessely, sympy.bessely, 4.5),
+            ("bessel_i", -1, mpmath.besseli, sympy.besseli, 3.5),
         )
     ),
     # I_n(x) exp(-|x|)
-    _row("bessel_ie", _scaled_bessel, arity=2, exact=_scaled_bessel_exact, constant_operands=1, ulps=2),
+    _row("bessel_ie", _scaled_bessel, arity=2, exact=_scaled_bessel_exact, constant_operands=1, ulps=2.7),
     # Norms, extremes, steps
     _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=2),
     _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),

@@ -95,14 +95,18 @@ def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
 
 
 def _steps(worst: Worst) -> int:
-    """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often."""
+    """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often.
+
+    What is no number counts twice: one that is far off may still be of the right size.
+    """
     if worst.error <= TARGET:
         return 0
     ordinary = _powers(min(worst.ordinary, LOST))
     if worst.error <= LOST:
         normal = _powers(worst.normal)
         return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
-    return _powers(LOST) + math.ceil(20 * worst.often) + math.isinf(worst.error) + ordinary
+    often = math.ceil(20 * (worst.often + worst.lost))
+    return _powers(LOST) + often + math.isinf(worst.error) + ordinary
 
 
 def _powers(error: float) -> int:

@@ -21,6 +21,7 @@ Array = Any  # of doubles
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first has 32 bits
 _EXPONENTIAL = [1 / math.factorial(k) for k in range(14, 0, -1)]  # of (exp(r) - 1)/r
 _LOGARITHM = [2 / (2 * k + 1) for k in range(12, 0, -1)]  # of log((1 + s)/(1 - s))/s - 2, in s^2
+_ARC_TANGENT = [(-1) ** k / (2 * k + 1) for k in range(13, -1, -1)]  # of atan(t)/t in t^2, for t up to tan(pi/16)
 _MOST = 1500.0  # beyond which an exponential vanishes or overflows
 _SPLIT = 2.0**27 + 1  # into halves whose products are exact
 
@@ -180,6 +181,15 @@ def atanh(x: Array) -> Array:
     return log1p(2 * x / (1 - x)) / 2
 
 
+def atan(x: Array) -> Array:
+    size = abs(x)
+    t = np.where(size > 1, 1 / np.maximum(size, 1.0), size)
+    for _ in range(2):  # by half of the angle
+        t = t / (1 + np.sqrt(1 + t * t))
+    found = 4 * t * _nested(t * t, _ARC_TANGENT)
+    return np.copysign(np.where(size > 1, math.pi / 2 - found, found), x)
+
+
 def hypot(a: Array, b: Array) -> Array:
     most = np.maximum(abs(a), abs(b))
     unit = np.ldexp(1.0, np.frexp(np.where(np.isfinite(most) & (most > 0), most, 1.0))[1])
@@ -188,7 +198,7 @@ def hypot(a: Array, b: Array) -> Array:
 
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
-    *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, hypot),
+    *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
 )
 
 # By the names of the table of primitives

@@ -18,6 +18,7 @@ from gradgen.graph import Node, known_sign, rebuilt, topological
 from gradgen.rewrite import factors, terms
 
 _THIRD = sympy.Rational(1, 3)
+_MOST_EXPONENT = 64  # of what is taken apart one factor after the other
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _sum(node: Node) -> _Sum | None:
     if len(exponents) != 1 or len(bases) < 2 or any(base.number is not None and base.number != 1 for base in bases):
         return None
     (exponent,) = exponents
-    if exponent.number is not None and not exponent.number > 1:
+    if exponent.number is not None and not 1 < exponent.number <= _MOST_EXPONENT:
         return None
     return _Sum(exponent, tuple((one, ((base, exponent),)) for one, base, _ in powers))
 
@@ -103,7 +104,8 @@ def _homogeneous(node: Node) -> _Sum | None:
             return None
         powers = tuple((base, graph.const(exponent)) for base, exponent in bases)
         parts.append((reduce(graph.mul, others, graph.const(number * more)), powers))
-    if len(degrees) != 1 or min(degrees) < 2 or len({base for _, powers in parts for base, _ in powers}) < 2:
+    every = {base for _, powers in parts for base, _ in powers}
+    if len(degrees) != 1 or not 2 <= min(degrees) <= _MOST_EXPONENT or len(every) < 2:
         return None
     return _Sum(graph.const(degrees.pop()), tuple(parts))
 

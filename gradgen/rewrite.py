@@ -145,7 +145,7 @@ def _alike(products: Sequence[Product]) -> list[tuple[Expr, int]]:
     """For each kind of product the sum of the numbers and the place of the first one; none where that sum is 0."""
     alike: dict[frozenset[Factor], list[int]] = {}
     for k, (_, found) in enumerate(products):
-        powers = {(base, exponent) for base, exponent in _powers(found).items() if exponent}
+        powers = {(base, exponent) for base, exponent in powers_of(found).items() if exponent}
         alike.setdefault(frozenset(powers), []).append(k)
     sums = [(sum(products[k][0] for k in places), places[0]) for places in alike.values()]
     return [(number, k) for number, k in sums if number != 0]
@@ -176,14 +176,14 @@ def _spread(term: Term) -> list[Product]:
 def _gathered(node: Node) -> Node | None:
     """A product in which powers of one base cancel: x * x**-2 is 1/x, also where one of them overflows."""
     number, found = factors(node) if node.op == "mul" else (sympy.S.One, [])
-    exponents = _powers(found)
+    exponents = powers_of(found)
     signs = {base: {exponent > 0 for other, exponent in found if other is base} for base in exponents}
     if len(found) > _LONGEST or all(len(found) == 1 for found in signs.values()):
         return None
     return _product(number, list(exponents.items()))
 
 
-def _powers(found: Iterable[Factor]) -> dict[Node, int]:
+def powers_of(found: Iterable[Factor]) -> dict[Node, int]:
     """The power of each base of a product; a product may hold a base more than once."""
     exponents: dict[Node, int] = {}
     for base, exponent in found:
@@ -272,7 +272,7 @@ def _by_tensors(node: Node) -> Node | None:
     sums: dict[frozenset[Factor], tuple[Node, list[Factor]]] = {}
     for number, item in found:
         more, product = factors(item) if item is not None else (sympy.S.One, [])
-        powers = _powers(product)
+        powers = powers_of(product)
         fixed = [(base, exponent) for base, exponent in powers.items() if graph.is_hyper(base)]
         varying = [(base, exponent) for base, exponent in powers.items() if not graph.is_hyper(base)]
         scale = _product(number * more, fixed) if fixed else graph.const(number * more)
@@ -305,7 +305,7 @@ def _without_common_factors(node: Node) -> Node | None:
     items = [(number, item) for number, item in found if item is not None]
     if len(items) < len(found) or len(found) > _LONGEST:
         return None
-    products = [(number * more, _powers(found)) for number, item in items for more, found in [factors(item)]]
+    products = [(number * more, powers_of(found)) for number, item in items for more, found in [factors(item)]]
     common = {
         base: min((powers.get(base, 0) for _, powers in products), key=abs)
         for base, exponent in products[0][1].items()

@@ -48,12 +48,21 @@ def _is_multiple_of_pi(a: Expr) -> bool:
     return bool((a / pi).is_Rational)
 
 
+def _is_reciprocal_or_high(a: Expr) -> bool:
+    """Whether a power is not one of those that a polynomial in an exponential has, which is computed once."""
+    return bool(a.is_negative or a > 16)
+
+
 def _are_positive(a: Expr, b: Expr) -> bool:
     return bool(a.is_positive and b.is_positive)
 
 
 def _is_no_half(a: Expr) -> bool:
     return not (2 * a).is_integer
+
+
+def _is_irrational(a: Expr) -> bool:
+    return bool(a.is_irrational and (a**2).is_rational)
 
 
 def _is_even(a: Expr) -> bool:
@@ -83,6 +92,7 @@ def _below(a: Expr, b: Expr) -> bool:
 _ROUNDED = "the sum, or the product, is rounded, to the bound maybe"
 _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
+_IRRATIONAL = "a is rounded, and its product with the root may exceed 1"
 _SQUARES = "the squares overflow or vanish before the norm does"
 _POLES = "poles that cancel: infinity minus infinity at u = 0"
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
@@ -95,8 +105,8 @@ RULES: tuple[Rule, ...] = (
     # Exponentials against one another
     Rule("log(v*exp(u))", "log(v) + u", _OVERFLOW),
     Rule("exp(log(u))", "u", "exact, and log of 0 is infinite"),
+    Rule("exp(u)**a", "exp(a*u)", "one factor may overflow while the other vanishes", _is_reciprocal_or_high),
     Rule("exp(u)*exp(v)", "exp(u + v)", "one factor may overflow while the other vanishes"),
-    Rule("exp(u)/exp(v)", "exp(u - v)", "both may overflow where their quotient does not"),
     Rule("damp(w, exp(u))*exp(v)", "damp(w, exp(u + v))", "one factor may overflow while the other vanishes"),
     Rule("damp(a, u)", "a*u", "a number is not 0"),
     Rule("u*damp(v, u**(v - 1))", "v*u**v", "one power, which another one may cancel"),
@@ -170,7 +180,13 @@ RULES: tuple[Rule, ...] = (
     Rule("1 + cos_pi(u)", "2*cos_pi(u/2)**2", _TAIL),
     Rule("1 - u**2", "(1 - u)*(1 + u)", "u**2 is rounded before it is taken from 1"),
     Rule("u**2 + (1 - u)*(1 + u)", "1", "exact, where a difference of roots has become a quotient"),
-    Rule("1/(u + v) - u/(u + v)**2", "v/(u + v)**2", "where u is large, the difference of numbers nearly equal"),
+    *(
+        Rule(pattern, replacement, "where u is large, the difference of numbers nearly equal")
+        for pattern, replacement in (
+            ("1/(u + v) - u/(u + v)**2", "v/(u + v)**2"),
+            ("t/(u + v) - t*u/(u + v)**2", "t*v/(u + v)**2"),  # whatever the factor is
+        )
+    ),
     # Logarithms of sums
     Rule("log(sigmoid(u))", "-softplus(-u)", "sigmoid underflows, its logarithm is about u"),
     Rule("log(sigmoid(u)/sigmoid(v))", "softplus(-v) - softplus(-u)", "both underflow, and their quotient overflows"),
@@ -254,7 +270,9 @@ RULES: tuple[Rule, ...] = (
     Rule("log(u + hypot(1, u))", "asinh(u)", "for u < 0 only the difference is left"),
     Rule("log(u + sqrt(-(1 - u)*(1 + u)))", "acosh(u)", "the square overflows before the logarithm does"),
     Rule("acosh(1 + u)", "2*asinh(sqrt(u/2))", "1 + u rounds a small u away, and a large one has overflown"),
-    Rule("acos(1 - u)", "2*asin(sqrt(u/2))", "1 - u rounds a small u away"),
+    Rule("acos(1 - u)", "where(lt(u, 1), 2*asin(sqrt(u/2)), pi/2 + asin(u - 1))", "1 - u rounds a small u away"),
+    Rule("asin(a*sqrt(u))", "atan2(a*sqrt(u), sqrt(1 - a**2*u))", _IRRATIONAL, _is_irrational),
+    Rule("acos(a*sqrt(u))", "atan2(sqrt(1 - a**2*u), a*sqrt(u))", _IRRATIONAL, _is_irrational),
     Rule("log((1 + u)/(1 - u))", "2*atanh(u)", "near u = 0 the quotient is rounded to 1"),
     Rule(
         "log((u + v)/(u - v))",
@@ -510,6 +528,55 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("log1p(v*exp(u))", "where(gt(u, 1), u + log(v + exp(-u)), log1p(v*exp(u)))", _OVERFLOW, tried=True),
+    Rule(
+        "log1p(v*exp(u)**2)",
+        "where(gt(u, 1), 2*u + log(v + exp(-2*u)), log1p(v*exp(u)**2))",
+        "the square overflows long before its logarithm",
+        tried=True,
+    ),
+    Rule(
+        "log1p(-u**v)",
+        "where(lt(abs(v*log(u)), 1), log(-expm1(v*log(u))), log1p(-u**v))",
+        "the power nears 1, from which it is taken",
+        tried=True,
+        symbolic="v",
+    ),
+    *(
+        Rule(
+            pattern,
+            replacement,
+            "a difference of numbers that are nearly equal",
+            tried=True,
+            whole=True,
+            varies="u",
+            symbolic="u",
+        )
+        for pattern, replacement in (
+            (
+                "v - hypot(u, w)",
+                "where(gt(v, 0), (v - u)*unit(v + u, v + hypot(u, w)) - w*unit(w, v + hypot(u, w)), v - hypot(u, w))",
+            ),
+            (
+                "v + hypot(u, w)",
+                "where(lt(v, 0), w*unit(w, hypot(u, w) - v) - (v - u)*unit(v + u, hypot(u, w) - v), v + hypot(u, w))",
+            ),
+        )
+    ),
+    *(
+        Rule("expm1(t*u)/expm1(v*u)", replacement, "0/0 at u = 0, and infinity over infinity in the tail", tried=True)
+        for replacement in (
+            "where(gt(minimum(t*u, v*u), 0), exp((t - v)*u)*(exprel(-t*u, 1)/exprel(-v*u, 1)), "
+            "exprel(t*u, 1)/exprel(v*u, 1))*t/v",
+            "where(lt(maximum(abs(t*u), abs(v*u)), 1), exprel(t*u, 1)/exprel(v*u, 1)*t/v, "
+            "where(gt(minimum(t*u, v*u), 0), exp((t - v)*u)*(expm1(-t*u)/expm1(-v*u)), expm1(t*u)/expm1(v*u)))",
+        )
+    ),
+    Rule(
+        "log(t*exp(u) + w*exp(v))",
+        "where(gt(minimum(t, w), 0), logaddexp(u + log(t), v + log(w)), log(t*exp(u) + w*exp(v)))",
+        _OVERFLOW,
+        tried=True,
+    ),
     Rule(
         "log(u*v)",
         "where(lt(abs(log(u*sign(v)) + log(abs(v))), 350), log(u*v), log(u*sign(v)) + log(abs(v)))",

@@ -6,6 +6,7 @@ node; a function of the table enters with its Taylor coefficients at the constan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
@@ -257,9 +258,9 @@ def polynomial(found: Sequence[mpf], variable: Node, reach: float, digits: int) 
     """The shortest polynomial that is the series to so many binary digits for |variable| < reach; None if too few
     terms are known.
     """
-    sizes = [float(abs(c)) * reach**k for k, c in enumerate(found)]
+    sizes = [float(abs(c) * mpf(reach) ** k) for k, c in enumerate(found)]
     lead = next((size for size in sizes if size), None)
-    if lead is None:
+    if lead is None or not math.isfinite(lead):
         return None
     count = next((n for n in range(1, len(found) - 4) if sum(sizes[n:]) <= lead * 2.0**-digits), None)
     return None if count is None else _horner(found[:count], variable)

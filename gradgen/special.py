@@ -149,7 +149,7 @@ TORCH["csch"] = '''\
 def csch(x: Tensor) -> Tensor:
     """1 / sinh(x), which decays where sinh overflows."""
     a = x.abs()
-    return torch.copysign(2 * torch.exp(-a) / -torch.expm1(-2 * a), x)
+    return torch.copysign(2 * torch.exp(-a) / -expm1(-2 * a), x)
 '''
 
 # Those of torch compute exp(x) / 2, which overflows where exp does, log(2) too early.
@@ -194,6 +194,30 @@ def cosh(x: Tensor) -> Tensor:
     return torch.where(x.abs() > 20, h * (0.5 * h), torch.cosh(x))
 '''
 
+# What torch.compile makes of these on the CPU has no digit near 0: exp(x) - 1, a logarithm of a quotient, in float32 a
+# difference from 1 (torch 2.13).
+TORCH["expm1"] = '''\
+def expm1(x: Tensor) -> Tensor:
+    """torch.expm1, within torch.compile by the hyperbolic tangent of a half."""
+    if not torch.compiler.is_compiling():
+        return torch.expm1(x)
+    t = torch.tanh(0.5 * x)
+    return torch.where(x.abs() < 0.7, 2 * t / (1 - t), torch.exp(x) - 1)
+'''
+TORCH["atanh"] = '''\
+def atanh(x: Tensor) -> Tensor:
+    """torch.atanh, within torch.compile by a logarithm beside 1."""
+    if not torch.compiler.is_compiling():
+        return torch.atanh(x)
+    a = x.abs()
+    return torch.copysign(0.5 * torch.log1p(2 * a / (1 - a)), x)
+'''
+TORCH["erf"] = '''\
+def erf(x: Tensor) -> Tensor:
+    """torch.erf, within torch.compile in float64."""
+    return torch.erf(x.double()).to(x.dtype) if torch.compiler.is_compiling() else torch.erf(x)
+'''
+
 C["cbrt"] = """\
 /* The real cube root: the C library's, then one step of Newton's, for glibc's is off by up to 4 ulps. */
 FN real cube_root(real x) {
@@ -213,13 +237,23 @@ def cbrt(x: Tensor) -> Tensor:
 # Sinc
 
 C["sinc"] = """\
-/* sin(x) / x */
-FN real sinc(real x) { return x == 0 ? real(1) : isinf(x) ? real(0) : sin(x) / x; }
+/* sin(x) / x, near 0 its Taylor series, 1 - x^2/6 + x^4/120 - ..., nested, which is rounded less. */
+FN real sinc(real x) {
+    const real w = x * x;
+    real s = 1;
+    if (w > 1) return isinf(x) ? real(0) : sin(x) / x;
+    for (int k = 9; k > 0; k--) s = 1 - s * w * real(1.0 / (2 * k * (2 * k + 1)));
+    return s;
+}
 """
 TORCH["sinc"] = '''\
 def sinc(x: Tensor) -> Tensor:
-    """sin(x) / x; torch.sinc is that of pi x."""
-    return torch.where(x == 0, 1.0, torch.where(x.isinf(), 0.0, torch.sin(x) / x))
+    """sin(x) / x, near 0 its Taylor series, 1 - x^2/6 + x^4/120 - ..., nested, which is rounded less."""
+    is_far, s = x.abs() > 1, torch.ones_like(x)
+    w = torch.where(is_far, 0.0, x * x)  # autograd would meet an infinite series, and 0/0
+    for k in range(9, 0, -1):
+        s = 1 - s * w * (1 / (2 * k * (2 * k + 1)))
+    return torch.where(is_far, torch.where(x.isinf(), 0.0, torch.sin(x) / torch.where(is_far, x, 1.0)), s)
 '''
 
 C["dsinc_double"] = """\
@@ -253,8 +287,8 @@ C["d2sinc_double"] = """\
 FN double d2sinc_double(double z) {
     double w = z * z, s = 1;
     if (isinf(z)) return 0;
-    if (w > 4) return -(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z;
-    for (int k = 10; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
+    if (w > 6.25) return -(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z;
+    for (int k = 12; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
     return -s / 3;
 }
 """
@@ -267,12 +301,12 @@ TORCH["d2sinc"] = '''\
 def d2sinc(x: Tensor) -> Tensor:
     """(sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ..."""
     z = x.double()
-    w, s = z * z, 1.0
-    for k in range(10, 0, -1):
+    is_far, s = z.abs() > 2.5, 1.0
+    w, u = torch.where(is_far, 0.0, z * z), torch.where(is_far, z, 4.0)  # autograd meets both, and no infinity
+    for k in range(12, 0, -1):
         s = 1 - s * w * ((2 * k + 1) / (2 * k * (2 * k - 1) * (2 * k + 3)))
-    u = torch.where(w > 4, z, 4.0)  # autograd would meet 0/0
     far = -(torch.sin(u) + 2 * (torch.cos(u) - torch.sin(u) / u) / u) / u
-    return torch.where(z.isinf(), 0.0, torch.where(w > 4, far, -s / 3)).to(x.dtype)
+    return torch.where(z.isinf(), 0.0, torch.where(is_far, far, -s / 3)).to(x.dtype)
 '''
 
 # The gamma function and its logarithmic derivatives, each in terms of 1 + t with t >= 0: t = x - 1 for x >= 1, t = x
@@ -296,10 +330,10 @@ FN real gamma_fn(real x) {
     } else {
         t = t > 200 ? 200 : t;
         double u = 1 / t, w = u * u;
-        half = pow(t, 0.5 * t + 0.25);
+        half = pow(t, 0.5 * t);
         f = exp(u * (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w * (1.0 / 1188 - w
             * (691.0 / 360360 - w * (1.0 / 156))))))));
-        f *= 2.5066282746310007 * exp(-t) * half;  /* the constant is sqrt(2 pi) */
+        f *= 2.5066282746310007 * sqrt(t) * exp(-t) * half;  /* the constant is sqrt(2 pi) */
     }
     if (z >= 1) return real(f * half);
     if (z >= 0) return real(f / z);
@@ -337,8 +371,9 @@ def gamma(x: Tensor) -> Tensor:
     u, c = 1 / v, 0.0
     for b in (1 / 156, 691 / 360360, 1 / 1188, 1 / 1680, 1 / 1260, 1 / 360, 1 / 12):
         c = b - u * u * c
-    half = torch.where(far, v ** (0.5 * v + 0.25), 1.0)
-    f = torch.where(far, math.sqrt(2 * math.pi) * torch.exp(u * c) * torch.exp(-v) * half, product * (p / q))
+    half = torch.where(far, v ** (0.5 * v), 1.0)
+    near = product * (p / q)
+    f = torch.where(far, math.sqrt(2 * math.pi) * v.sqrt() * torch.exp(u * c) * torch.exp(-v) * half, near)
     s = torch.sin(math.pi * (z - n))
     s = torch.where(n == 2 * (0.5 * n).floor(), s, -s)
     y = torch.where(z >= 1, f * half, torch.where(z >= 0, f / z, math.pi / (s * f) / half))

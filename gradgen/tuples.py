@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from gradgen import points
-from gradgen.graph import Node, topological
-from gradgen.model import FORMATS, Array, Point, Program
+from gradgen.graph import Node
+from gradgen.model import Array, Point, program
 from gradgen.ulp import LARGEST, Right
 
 _STEP = 2.0**-22  # by what share an input is moved for a derivative
@@ -39,12 +39,12 @@ class Tuples:
 
     def computed(self, roots: Sequence[Node], form: str, moved: str = "") -> list[Array]:
         """The roots, all of whose functions are quick to compute, in some arithmetic; with one of the inputs moved."""
-        order, turns = topological(roots), np.arange(points.TUPLES)
+        turns = np.arange(points.TUPLES)
+        compute = program(tuple(roots), form, is_quick=True)
         inputs = self._columns | {name: np.full(len(turns), float(value)) for name, value in self._hyper.items()}
         if moved:
             inputs[moved] = inputs[moved] * (1 + _STEP)
-        values = Program(order, FORMATS[form], is_quick=True).on(inputs, turns)
-        return [values[order.index(root)] for root in roots]
+        return compute.on(inputs, turns)
 
     def suspects(self, roots: Sequence[Node]) -> Iterator[Point]:
         """Those at which each of the roots, as it is printed, seems to be off most in float32."""

@@ -1,18 +1,18 @@
-"""A result as a function of something else than an input: of a difference, a product or a root in it."""
+"""A result as a function of something else than an input: of a difference, a product, a root or a norm in it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from gradgen.differentiate import gradient
-from gradgen.graph import HALF, Node, coefficient, inputs_of, rebuilt, substitute, topological
-from gradgen.rewrite import factored, factors, rewrite, terms, written_out
+from gradgen.graph import HALF, Graph, Node, coefficient, inputs_of, rebuilt, substitute, topological
+from gradgen.rewrite import Factor, factored, factors, powers_of, rewrite, terms, written_out
 
 # Inputs that stand for something else; no user can give these names
-DIFFERENCE, PRODUCT, ROOT, ARGUMENT = "a difference", "a product", "a root", "the argument"
+DIFFERENCE, PRODUCT, ROOT, NORM, ARGUMENT = "a difference", "a product", "a root", "a norm", "the argument"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _differences(root: Node, tensors: Sequence[str]) -> list[Node]:
         exponent = node.args[1].number if node.op == "pow" else None
         is_divisor = exponent is not None and exponent.is_negative
         total = node.args[0] if node.args else node
-        if total.op == "add" and (is_divisor or (len(node.args) == 1 and len(_tensors_of(total, tensors)) == 2)):
+        if total.op == "add" and (is_divisor or (len(node.args) == 1 and len(tensors_of(total, tensors)) == 2)):
             first = total.args[0]
             if first.op == "input" and first.value in tensors and first not in topological([total.args[1]]):
                 found.append(total)
@@ -134,13 +134,13 @@ def _differences(root: Node, tensors: Sequence[str]) -> list[Node]:
 def sums(root: Node, tensors: Sequence[str]) -> Iterator[Change]:
     """Sums in the root that are linear in an input, 1 - x, k*x - y, with a variable in their place."""
     for total in topological([root]):
-        pivots = [root.graph.input(name) for name in _tensors_of(total, tensors)] if total.op == "add" else []
+        pivots = [root.graph.input(name) for name in tensors_of(total, tensors)] if total.op == "add" else []
         change = next(filter(None, (_by(total, pivot) for pivot in pivots)), None)
         if change is not None:
             yield change
 
 
-def _tensors_of(node: Node, tensors: Sequence[str]) -> list[str]:
+def tensors_of(node: Node, tensors: Sequence[str]) -> list[str]:
     return [name for name in inputs_of([node]) if name in tensors]
 
 
@@ -150,9 +150,8 @@ def _by(total: Node, pivot: Node) -> Change | None:
     return None if solution is None else Change(total, variable, pivot, solution)
 
 
-Way = list[
-    tuple[Node, Sequence[str]]
-]  # what is to be added up, with the inputs of those that may be functions by themselves
+# What is to be added up, with the inputs of those that may be functions by themselves
+Way = list[tuple[Node, tuple[str, ...]]]
 
 
 def sums_in_parts(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, list[Way]]]:
@@ -170,13 +169,13 @@ def sums_in_parts(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, li
 
 def _ways(total: Node, tensors: Sequence[str]) -> Iterator[Way]:
     """The terms of a sum, added up by the inputs that they are functions of; a number is a part of any of them."""
-    every = len(_tensors_of(total, tensors))
+    every = len(tensors_of(total, tensors))
     for form in dict.fromkeys([total, written_out(total)]):
         parts: dict[tuple[str, ...], Node] = {}
         rest = total.graph.const(0)
         for number, item in terms(form):
             one = total.graph.const(number) if item is None else number * item
-            names = tuple(_tensors_of(one, tensors))
+            names = tuple(tensors_of(one, tensors))
             if names:
                 parts[names] = parts[names] + one if names in parts else one
             else:
@@ -261,6 +260,107 @@ def _with_roots_of_squares(node: Node, v: Node) -> Node:
         power = sum(exponent for base, exponent in found if base is v)
         if power and power % 2 == 0:
             others = [base**exponent for base, exponent in found if base is not v]
-            changed = v ** (power // 2) * reduce(node.graph.mul, others, node.graph.const(number)) ** HALF
+            rest = reduce(node.graph.mul, others, node.graph.const(number))
+            if rest.number is None or rest.number.is_nonnegative:  # the root of -1 is no number
+                changed = v ** (power // 2) * rest**HALF
         new[below] = changed
     return new[node]
+
+
+Products = list[tuple[Node, Node]]  # of what is free of a variable and a function of that alone
+
+
+def in_norms(node: Node, tensors: Sequence[str]) -> Iterator[tuple[list[Products], Node]]:
+    """The node as a sum of products of inputs and a function of each norm in it, and that: x and f(r)/r of f(r)*x/r.
+
+    There are several ways, for the square of each component may be that of the norm less those of the others.
+    """
+    order = topological([node])
+    norms = [below for below in order if below.op == "hypot" and all(tensors_of(c, tensors) for c in below.args)]
+    inner = {arg for norm in norms for arg in norm.args}
+    for norm in [norm for norm in norms if norm not in inner]:
+        ways = [
+            products
+            for products in _in_norm(node, norm)
+            if products and all(set(inputs_of([varying])).isdisjoint(tensors) for _, varying in products)
+        ]
+        if ways:
+            yield ways, norm
+
+
+def by_directions(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
+    """The node as a sum of products of components of the direction of each norm in it and a function of that; and that.
+
+    One of the ways is a sum of what has one sign: of the derivative of f(r)*x/r by x that is f'(r) and (y/r)**2 times
+    what is left, where f(r)/r and (x/r)**2 times the rest nearly cancel.
+    """
+    graph = node.graph
+    for ways, norm in in_norms(node, tensors):
+        moved, (_, components) = graph.input(NORM), _parts_of_norm(norm)
+        for products in ways:
+            total = graph.const(0)
+            for fixed, varying in products:
+                number, found = factors(fixed)
+                degree = sum(power for base, power in found if base in components)
+                direction = graph.const(number)
+                for base, power in found:
+                    direction = direction * (graph.apply("unit", base, moved) if base in components else base) ** power
+                for more, item in terms(varying):
+                    total = total + direction * (more * (moved**degree if item is None else item * moved**degree))
+            (form,) = substitute(rewrite([total]), {moved: norm})
+            yield rewrite([form])[0], norm
+
+
+def _in_norm(node: Node, norm: Node) -> list[Products]:
+    """A node as a sum of products of what is free of a norm and the rest, the simplest of the ways to do so first."""
+    moved = node.graph.input(NORM)
+    inner, components = _parts_of_norm(norm)
+    directions = [below for below in topological([node]) if below.op == "unit" and below.args[1] in (norm, *inner)]
+    quotients = {one: one.args[0] / (moved if one.args[1] is norm else one.args[1]) for one in directions}
+    squares = {total: moved**2 for total in topological([node]) if _is_square(total, components)}
+    (form,) = substitute([node], {**quotients, **squares, norm: moved})
+    ways = [_without_square(form, moved, component, components) for component in components]
+    return sorted(ways, key=lambda products: len(topological([varying for _, varying in products])))
+
+
+def _without_square(form: Node, moved: Node, component: Node, components: Sequence[Node]) -> Products:
+    """A form in terms of a norm as a sum of products, with one component squared as the norm's square less the others.
+
+    Of the Hessian of f(r) the functions that x**2 and y**2 are multiplied by have no limits; those of 1 and x**2 have.
+    """
+    graph = form.graph
+    square = [(moved, 1), *((other, -1) for other in components if other is not component)]
+    found: dict[frozenset[Factor], tuple[Node, Node]] = {}
+    left = [(number, *(factors(item) if item is not None else (1, []))) for number, item in terms(written_out(form))]
+    while left:
+        number, more, product = left.pop()
+        powers = {base: power for base, power in powers_of(product).items() if power}
+        if powers.get(component, 0) >= 2:
+            left += [(number * sign, more, [*product, (component, -2), (base, 2)]) for base, sign in square]
+            continue
+        fixed = {base: power for base, power in powers.items() if NORM not in inputs_of([base])}
+        varying = {base: power for base, power in powers.items() if base not in fixed}
+        key = frozenset(fixed.items())
+        one, total = found.get(key, (_multiplied(fixed, graph), graph.const(0)))
+        found[key] = one, total + number * more * _multiplied(varying, graph)
+    return [(one, total) for one, total in found.values() if not total.is_number(0)]
+
+
+def _is_square(node: Node, components: Sequence[Node]) -> bool:
+    """Whether a node is the sum of the squares of the components of a norm."""
+    found = terms(node, most=len(components)) if node.op == "add" else []
+    return {number for number, _ in found} == {1} and {item for _, item in found} == {one**2 for one in components}
+
+
+def _multiplied(powers: Mapping[Node, int], graph: Graph) -> Node:
+    return reduce(graph.mul, (base**power for base, power in powers.items()), graph.const(1))
+
+
+def _parts_of_norm(norm: Node) -> tuple[list[Node], list[Node]]:
+    """The norms that a norm is made of, and its components."""
+    left, inner, components = list(norm.args), list[Node](), list[Node]()
+    while left:
+        part = left.pop()
+        (inner if part.op == "hypot" else components).append(part)
+        left += part.args if part.op == "hypot" else ()
+    return inner, components

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gradgen.ulp import Array
+
+_OFTEN = 16.0  # an error that counts as large where one asks how often it is
 
 Place = tuple[tuple[str, float | bool], ...]
 
@@ -18,6 +22,7 @@ class Worst:
         error: the error.
         at: where it is.
         often: at which share of the points the error is large.
+        lost: at which share it is infinite, so that the result is no number, or overflows where it should not.
         ordinary: the worst error where neither inputs nor result are extreme.
         sides: the worst errors where the first input is negative, and where it is not.
         at_defaults: the worst error where hyper-parameters have their defaults.
@@ -27,6 +32,7 @@ class Worst:
     error: float
     at: Place = ()
     often: float = 0.0
+    lost: float = 0.0
     ordinary: float = 0.0
     sides: tuple[float, float] = (0.0, 0.0)
     at_defaults: float = 0.0
@@ -38,25 +44,26 @@ class Worst:
         return ", ".join(f"{name}={value:.9g}" for name, value in self.at)
 
     @staticmethod
-    def of(errors: Array, at: Callable[[int], Place], often: float, **where: Array) -> Worst:
+    def of(errors: Array, at: Callable[[int], Place], counted: int, **where: Array) -> Worst:
         """The worst of the errors at some points.
 
         Args:
             errors: the errors.
             at: tells where the point is that has an index.
-            often: at which share of the points the error is large.
+            counted: of how many points, the first ones, shares are told; others were sought where errors are large.
             where: at which of them neither inputs nor result are extreme (`ordinary`), the first input is not
                 negative (`above`), hyper-parameters have their defaults (`at_defaults`), the result is no subnormal
                 number (`normal`).
         """
         if not len(errors):
             return Worst(0.0)
-        place = int(errors.argmax())
+        place, shown = int(errors.argmax()), errors[:counted]
         ordinary, below, above, at_defaults, normal = (
             float(errors[which].max(initial=0.0))
             for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
         )
-        return Worst(float(errors[place]), at(place), often, ordinary, (below, above), at_defaults, normal)
+        often, lost = (float(large.sum()) / max(counted, 1) for large in (shown > _OFTEN, np.isinf(shown)))
+        return Worst(float(errors[place]), at(place), often, lost, ordinary, (below, above), at_defaults, normal)
 
     def including(self, other: Worst) -> Worst:
         """With errors that were seen elsewhere."""
@@ -65,6 +72,7 @@ class Worst:
             worse.error,
             worse.at,
             max(self.often, other.often),
+            max(self.lost, other.lost),
             max(self.ordinary, other.ordinary),
             (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
             max(self.at_defaults, other.at_defaults),

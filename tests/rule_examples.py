@@ -33,8 +33,8 @@ EXAMPLES = {
     # Exponentials against one another
     "log(v*exp(u))": Example("log(exp(x)/(1 + exp(y)))", x=3000.0, y=1.0),
     "exp(log(u))": Example("exp(log(x))", x=1e300),
+    "exp(u)**a": Example("exp(x)*exp(y)**-3", x=900.0, y=300.5),
     "exp(u)*exp(v)": Example("exp(x)*exp(-y)", x=800.0, y=790.0),
-    "exp(u)/exp(v)": Example("exp(x)*exp(y)**-3", x=900.0, y=300.5),
     "damp(w, exp(u))*exp(v)": Example("(1 + exp(x))**k", by="x", after="(1 + exp(u))**v", x=1000.0, k=-1.5),
     "damp(a, u)": Example("1 - (1 + k*exp(x))**(-1/k)", by="x", after="exp(t)*(1 + w*exp(u))**v", x=800.0, k=2.0),
     "u*damp(v, u**(v - 1))": Example(
@@ -107,7 +107,10 @@ EXAMPLES = {
     "1 + cos_pi(u)": Example("(1 + cos(pi*x))/2", x=0.999999),
     "1 - u**2": Example("sqrt(1 - cos(x)**2)", x=1e-5),
     "u**2 + (1 - u)*(1 + u)": Example("sqrt(x**2 + 1) - sqrt(x**2 - 1)", after="hypot(u, v) - sqrt(w)", x=1e100),
-    "1/(u + v) - u/(u + v)**2": Example("abs(x)**k/(1 + abs(x)**k)", by="x", x=1e10, k=2.5),
+    "1/(u + v) - u/(u + v)**2": Example("x/2/(1 + abs(x))", by="xx", x=1e12),
+    "t/(u + v) - t*u/(u + v)**2": Example(
+        "x**k/(1 + abs(x)**k)", by="x", after="t*u**v + w*damp(v, u**(v - 1))", x=1e10, k=3.0
+    ),
     # Logarithms of sums
     "log(sigmoid(u))": Example("log(1/(1 + exp(-x)))", x=-800.0),
     "log(sigmoid(u)/sigmoid(v))": Example(
@@ -190,6 +193,8 @@ EXAMPLES = {
     "log(u + sqrt(-(1 - u)*(1 + u)))": Example("log(x + sqrt(x**2 - 1))", x=1e200),
     "acosh(1 + u)": Example("acosh(1 + x**2)", x=1e200),
     "acos(1 - u)": Example("acos(1 - x)", x=1e-10),
+    "asin(a*sqrt(u))": Example("asin(sqrt(x/2))", x=2.0),
+    "acos(a*sqrt(u))": Example("acos(sqrt(x/2))", x=2.0),
     "log((1 + u)/(1 - u))": Example("log((1 + x)/(1 - x))/2", x=1e-10),
     "log((u + v)/(u - v))": Example("log((x + y)/(x - y))", x=1.0, y=1e-20),
     "atan(u) + pi/2": Example("1/2 + atan(x)/pi", x=-1e10),
@@ -335,6 +340,16 @@ EXAMPLES = {
     "log(expm1(u))": Example("log(exp(x) - 1)", x=800.0),
     "log(u) - log(v) = where(gt(v, 0), log(u/v), log(u) - log(v))": Example("log(x) - log(y)", x=1e290, y=1e300),
     "log1p(v*exp(u))": Example("log(1 + exp(x)*y)", x=800.0, y=0.4),
+    "log1p(v*exp(u)**2)": Example("log(1 + (x/exp(y))**2/k)", x=7e-4, y=-800.0, k=4.0),
+    "log1p(-u**v)": Example("log(1 - x**y)", x=0.5, y=1e-10),
+    "v - hypot(u, w)": Example("(x + y)/2 - sqrt((x/2 - y/2)**2 + k**2)", x=1.0, y=1e10, k=0.5),
+    "v + hypot(u, w)": Example("(x + y + sqrt((x - y)**2 + 4*k**2))/2", x=-1.0, y=-1e10, k=0.5),
+    **{
+        named(rule): Example("(exp(-2*x) - 1)/(exp(-4*k*x) - 1)", x=0.0, k=100.0)
+        for rule in RULES
+        if rule.pattern == "expm1(t*u)/expm1(v*u)"
+    },
+    "log(t*exp(u) + w*exp(v))": Example("log(k*exp(-(x - 2)**2/2) + (1 - k)*exp(-(x + 2)**2/2))", x=60.0, k=0.3),
     "log(u*v)": Example("log(x*y)", x=1e200, y=1e200),
     "log(u/(u + v))": Example("log(x/(x + y))", x=1.0, y=1e-20),
     "u/(a + abs(u))": Example("x*log(1 + exp(x))/(1 + abs(x))", after="u/(a + abs(u))", x=1e200),

@@ -64,6 +64,98 @@ def test_value(formula: str, dtype: str, x: float, expected: float, tmp_path: Pa
             )
 
 
+def test_or_within_and(tmp_path: Path) -> None:
+    """In Python & binds stronger than |: without parentheses the torch expression was another condition."""
+    text = "@op\ndef f(x, y):\n    return Piecewise((x*y, And(x > 0, Or(y > 1, x < y))), (x - y, True))\n"
+    module, _ = build(text, tmp_path)
+    x, y = torch.tensor([-2.0, 1.0, 2.0, 3.0]), torch.tensor([5.0, 0.5, 3.0, -1.0])
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.f(x, y).tolist() == [-7.0, 0.5, 6.0, 4.0]
+
+
+@pytest.mark.slow
+def test_an_input_that_cancels_in_a_form_is_not_read(tmp_path: Path) -> None:
+    """Nelson and Siegel's yields: a form of a derivative had b0 - b0 in it, which the kernel was not given."""
+    text = """
+        @op
+        def f(t, b0, b1, b2, l: float = 1.8):
+            x = t/l
+            g = (1 - exp(-x))/x
+            return b0 + b1*g + b2*(g - exp(-x))
+    """
+    module, _ = build(text, tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            inputs = [torch.tensor([v, 1.0], dtype=torch.float64, requires_grad=True) for v in (3.0, 0.7, -0.4, 0.9)]
+            assert torch.autograd.gradcheck(module.f, inputs)
+
+
+def test_roots_of_what_is_negative_in_the_other_branch(tmp_path: Path) -> None:
+    module, _ = build("@op\ndef f(x):\n    return Piecewise((sqrt(x), x > 0), (-sqrt(-x), True))\n", tmp_path)
+    x = torch.tensor([4.0, -9.0], requires_grad=True)
+    out = module.f(x)
+    out.sum().backward()
+    assert out.tolist() == [2.0, -3.0]
+    assert x.grad.tolist() == pytest.approx([1 / 4, 1 / 6])
+
+
+@pytest.mark.parametrize(
+    ("formula", "at", "expected"),
+    [("exp(x)**500", 0.01, math.exp(5)), ("1/(x**600 + 1)", 1.0, 0.5), ("x**1000 + 3*x**999", 1.0, 4.0)],
+)
+def test_powers_of_hundreds(formula: str, at: float, expected: float, tmp_path: Path) -> None:
+    """They were taken apart one factor after the other, deeper than Python allows."""
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    assert module.f(torch.tensor(at, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_number_is_written_out_where_it_is_read(tmp_path: Path) -> None:
+    """One had a name that was given in a block that had not been entered."""
+    text = """
+        @op
+        def f(x, y, z):
+            c = Piecewise((y, Or(z > y, x > y, Not(z > -2))), (tanh(2), And(z > 1, z <= x*y)), (Max(y, x - y), True))
+            return Min(x - z, y, x - y)*c + 0*x*y*z
+    """
+    module, _ = build(text, tmp_path)
+    inputs = [torch.tensor([v, -v], dtype=torch.float64, requires_grad=True) for v in (0.7, -1.3, 2.1)]
+    grads = torch.autograd.grad(module.f(*inputs).sum(), inputs, create_graph=True)
+    second = torch.autograd.grad(sum(g.square().sum() for g in grads), inputs, create_graph=True)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(sum(s.sum() for s in second), inputs))
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_a_whole_power_of_a_negative_number_beside_one_of_its_size(n: int, tmp_path: Path) -> None:
+    module, _ = build(f"@op\ndef f(x, n: int = {n}):\n    return x**n/(1 + Abs(x)**n)\n", tmp_path)
+    x = torch.tensor([-401.0, 401.0, -0.5], requires_grad=True)
+    module.f(x).sum().backward()
+    exact = [n * v ** (n - 1) / (1 + abs(v) ** n) ** 2 for v in x.tolist()]
+    assert x.grad.tolist() == pytest.approx(exact, rel=1e-6)
+
+
+def test_the_log_likelihood_of_a_mixture(tmp_path: Path) -> None:
+    text = "@op\ndef f(x, w: float = 0.3):\n    return -log(w*exp(-(x - 2)**2/2) + (1 - w)*exp(-(x + 2)**2/2))\n"
+    module, _ = build(text, tmp_path)
+    x = torch.tensor([20.0, -60.0], requires_grad=True)
+    out = module.f(x)
+    out.sum().backward()
+    assert out.tolist() == pytest.approx([162 - math.log(0.3), 58**2 / 2 - math.log(0.7)], rel=1e-6)
+    assert x.grad.tolist() == pytest.approx([18.0, -58.0], rel=1e-6)
+
+
+def test_a_quotient_of_differences_from_1_is_a_number_at_0(tmp_path: Path) -> None:
+    """Kimura's probability of fixation."""
+    module, _ = build("@op\ndef f(s, n: float = 100.0):\n    return (1 - exp(-2*s))/(1 - exp(-4*n*s))\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            s = torch.tensor([0.0, 1e-20], requires_grad=True)
+            out = module.f(s)
+            out.sum().backward()
+            assert out.tolist() == pytest.approx([0.005, 0.005], rel=1e-6)
+            assert s.grad.tolist() == pytest.approx([0.995, 0.995], rel=1e-6)
+
+
 def test_a_difference_that_a_function_and_a_sum_hold(tmp_path: Path) -> None:
     """An estimator of the Kullback-Leibler divergence, (y - x)**2/2 where the two meet."""
     module, _ = build("@op\ndef f(x, y):\n    return exp(y - x) - (y - x) - 1\n", tmp_path)

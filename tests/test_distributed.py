@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from gallery import OPS, Op, as_tuple
+from test_examples import run
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -50,8 +52,24 @@ def _worker(rank: int, task: Callable[..., None], store: str, arguments: tuple[A
     os._exit(0)  # gloo's threads have been seen to abort a process that ends in the ordinary way
 
 
+class Branches(nn.Module):
+    """A layer with so many features for each input of an op, which are an odd number: two processes share unevenly."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__()
+        self.op, self.layer = op, nn.Linear(4, 5 * len(op.tensors))
+        self.scale = nn.Parameter(torch.full((5,), 0.7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        pieces = self.layer(x).chunk(len(self.op.tensors), dim=-1)
+        inputs = [piece if k in self.op.differentiable else piece.detach() for k, piece in enumerate(pieces)]
+        return self.scale * sum(as_tuple(self.op(*inputs, **self.op.others)))
+
+
 def network(op: Op) -> nn.Module:
     torch.manual_seed(0)
+    if len(op.tensors) > 1:
+        return nn.Sequential(Branches(op), nn.Linear(5, 2)).double()
     return nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 2)).double()
 
 
@@ -79,7 +97,7 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-SINGLE = [op.name for op in OPS if len(op.tensors) == 1 and len(op.kernels) > 1]
+LEARNING = [op for op in OPS if len(op.kernels) > 1]
 
 
 def _ddp(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
@@ -98,13 +116,15 @@ def _tensor_parallel(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 def _learn(rank: int, mesh: DeviceMesh, prepare: Callable[[nn.Module, DeviceMesh], nn.Module]) -> None:
-    for name in SINGLE:
-        model = network(gallery.get(name))
+    for op in LEARNING:
+        if prepare is _tensor_parallel and len(op.tensors) > 1:
+            continue  # for which there is test_sharded_tensors
+        model = network(op)
         alone = copy.deepcopy(model)
         trained(alone, batch())
         parallel = prepare(model, mesh)
         trained(parallel, batch() if prepare is _tensor_parallel else batch().chunk(WORLD)[rank])
-        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict(), name)
+        assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict(), op.name)
 
 
 @pytest.mark.parametrize("prepare", [_ddp, _fsdp, _tensor_parallel])
@@ -212,7 +232,7 @@ def test_learnable_numbers(tmp_path: Path) -> None:
     together(_learn_numbers, tmp_path, str(tmp_path))
 
 
-def test_the_example_runs_under_torchrun() -> None:
+def test_the_example_runs_under_torchrun(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(WORLD), "--master-port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -224,3 +244,8 @@ def test_the_example_runs_under_torchrun() -> None:
         cwd=gallery.ROOT,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    losses = re.findall(r"step +(\d+)  loss ([\d.e+-]+)", done.stdout)
+    assert sorted(int(step) for step, _ in losses) == sorted([0, 100, 200, 300, 400, 500] * WORLD)
+    assert len(set(losses)) == 6  # each process has those of one alone
+    alone = run("two_layer_net.py", tmp_path)
+    assert set(re.findall(r"step +(\d+)  loss ([\d.e+-]+)", alone)) == set(losses)

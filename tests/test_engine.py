@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import gallery
 import pytest
 import torch
 from building import build
-from gallery import OPS, Op, as_tuple, total
+from gallery import OPS, Op, as_tuple, get, total
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -80,6 +83,14 @@ def test_autocast_to_float32(in_float32: Any, dtype: torch.dtype, wrap: Any) -> 
     assert not hasattr(in_float32, "overflowing_")  # it would have to be of the input's type
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_to_float32_leaves_the_meta_device_alone(in_float32: Any, dtype: torch.dtype) -> None:
+    """Of which torch refuses to tell whether autocast is on."""
+    x = torch.empty(3, dtype=dtype, device="meta")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert in_float32.overflowing(x).dtype is dtype
+
+
 @single
 def test_autocast_around_a_network(op: Op) -> None:
     torch.manual_seed(0)
@@ -131,6 +142,56 @@ def test_anomaly_mode_and_deterministic_algorithms(op: Op) -> None:
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
+def test_anomaly_mode_names_the_call_of_a_nan() -> None:
+    """0/0 in a gradient that comes in is the caller's: its own operation is named, not one of gradgen's."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = get("swish")(x)
+    refused = pytest.raises(RuntimeError, match=r"Function 'SwishFunctionBackward' returned nan values")
+    with refused, torch.autograd.detect_anomaly(check_nan=True):
+        get("swish")(x).backward(torch.tensor([math.nan, 1.0]))
+    y.backward(torch.tensor([math.nan, 1.0]))
+    assert x.grad.isnan().tolist() == [True, False]
+
+
+@single
+def test_a_gradient_that_overflows_makes_the_scaler_skip_the_step(op: Op) -> None:
+    (start,) = op.sample((5,), dtype=torch.float32)
+
+    def trained(function: Callable[[Tensor], Tensor]) -> tuple[Tensor, float]:
+        x = nn.Parameter(start.clone())
+        optimizer, scaler = torch.optim.SGD([x], lr=1e-11), torch.amp.GradScaler("cpu", init_scale=2.0**110)
+        for _ in range(20):  # the scale is halved each time, until the gradient is finite
+            optimizer.zero_grad()
+            scaler.scale(1e10 * function(x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        return x.detach(), scaler.get_scale()
+
+    (found, scale), (expected, expected_scale) = trained(op.function), trained(op.reference)
+    assert scale in (expected_scale, 2 * expected_scale)  # torch's chain may overflow where the gradient does not
+    if scale == expected_scale:
+        torch.testing.assert_close(found, expected)
+
+
+@single
+def test_hooks_of_modules(op: Op) -> None:
+    module, seen = op.module_class(**op.others), []
+    module.register_forward_pre_hook(lambda _, inputs: seen.append("before") or (2 * inputs[0],))
+    module.register_forward_hook(lambda _, inputs, result: seen.append("after") or result + 1)
+    module.register_full_backward_pre_hook(lambda _, grads: seen.append("backward begins"))
+    module.register_full_backward_hook(lambda _, to_inputs, grads: seen.append("backward ends"))
+    (x,), (again,) = op.sample((5,), grad=True), op.sample((5,), grad=True)
+    found = module(x)
+    expected = op(2 * again, **op.others) + 1
+    assert torch.equal(found, expected)
+    if not found.requires_grad:
+        return
+    found.sum().backward()
+    expected.sum().backward()
+    assert torch.equal(x.grad, again.grad)
+    assert seen == ["before", "after", "backward begins", "backward ends"]
+
+
 @differentiable
 def test_hooks(op: Op) -> None:
     inputs = op.sample((5,), grad=True)
@@ -153,14 +214,18 @@ def test_hooks(op: Op) -> None:
 
 @differentiable
 def test_the_graph_is_kept_on_request_only(op: Op) -> None:
+    """A sum saves nothing: that a second time is refused is the operation's doing."""
     inputs = op.sample((5,), grad=True)
-    loss = total(op(*inputs))
+    saved: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        loss = sum(result.sum() for result in as_tuple(op(*inputs)))
     loss.backward(retain_graph=True)
     first = [inputs[k].grad.clone() for k in op.differentiable]
     loss.backward()
     for k, gradient in zip(op.differentiable, first, strict=True):
         torch.testing.assert_close(inputs[k].grad, 2 * gradient)
-    with pytest.raises(RuntimeError, match=r"second time|already been freed"):
+    refused = pytest.raises(RuntimeError, match=r"second time|already been freed") if saved else nullcontext()
+    with refused:
         loss.backward()
 
 
@@ -181,4 +246,15 @@ def test_a_change_of_what_was_saved_is_noticed(op: Op) -> None:
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 loss.backward()
         else:
+            loss.backward()
+    for k in range(op.outputs):
+        saved.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+            is_kept = as_tuple(op(*op.sample((5,), grad=True)))[k].data_ptr() in {t.data_ptr() for t in saved}
+        results = as_tuple(op(*op.sample((5,), grad=True)))
+        loss = total(results)
+        with torch.no_grad():
+            results[k].add_(1)
+        refused = pytest.raises(RuntimeError, match="modified by an inplace operation") if is_kept else nullcontext()
+        with refused:
             loss.backward()

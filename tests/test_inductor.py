@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import gallery
 import pytest
 import torch
-from gallery import OPS, Op, as_tuple, get
+from gallery import OPS, Op, as_tuple, get, gradients
+from test_paths import disagreement, scales, special_values
 from torch import Tensor
 from torch._inductor import metrics
 
@@ -62,3 +64,46 @@ def test_an_op_and_its_neighbours_are_one_kernel() -> None:
     assert metrics.generated_kernel_count == 1
     y.sum().backward()
     assert metrics.generated_kernel_count == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_sound_at_special_values(dtype: torch.dtype) -> None:
+    """What the compiler fuses and reorders keeps the bar: within 8 units of the kernels, 1 in what is of 16 bits.
+
+    But for subnormal numbers, on the way too, of which its own kernels make 0.
+    """
+    ops = [op for op in OPS if len(op.tensors) == 1]
+    functions = [op.function for op in ops]
+
+    def function(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(as_tuple(f(x))[0] for f, x in zip(functions, inputs, strict=True))
+
+    inputs = [special_values(dtype).requires_grad_() for _ in ops]
+    results = torch.compile(function, fullgraph=True)(*inputs)
+    grads = torch.autograd.grad(results, inputs, [torch.ones_like(result) for result in results])
+    wrong = []
+    bar, least = 1 if dtype is torch.bfloat16 else 8, torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+    for op, x, value, grad in zip(ops, inputs, results, grads, strict=True):
+        fused = gradients(op, [x.detach()])
+        for one, other, scale in zip((value.detach(), grad), fused, scales(op, [x.detach()]), strict=True):
+            apart = disagreement(one, other, scale)
+            apart[((x != 0) & (x.abs() < least)) | ((scale != 0) & (scale < least))] = 0
+            k = int(apart.argmax())
+            if apart[k] > bar:
+                wrong.append(f"{op}: {apart[k]:.3g} at {x[k].item()}: {one[k]}, {other[k]}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["expm1", "atanh", "erf"])
+def test_functions_that_the_compiler_has_no_digits_of(name: str, dtype: torch.dtype) -> None:
+    """It makes exp(x) - 1 of torch.expm1; of another torch this may no longer be so, and rt's own not be needed."""
+    sizes = torch.logspace(-30, -0.01, 4000, dtype=torch.float64)
+    x = torch.cat([-sizes, sizes]).to(dtype)
+    exact = getattr(torch, name)(x.double())
+    found = torch.compile(getattr(gallery.runtime(), name), fullgraph=True)(x)
+    error = ((found.double() - exact) / exact).abs().max().item()
+    assert error <= 4 * torch.finfo(dtype).eps
+    without = torch.compile(getattr(torch, name), fullgraph=True)(x)
+    lost = ((without.double() - exact) / exact).abs().max().item()
+    assert lost > 4 * torch.finfo(dtype).eps or (name, dtype) == ("erf", torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import re
 from pathlib import Path
@@ -93,7 +94,12 @@ def test_modules_are_saved_and_copied_with_it(ops: ModuleType) -> None:
     module = ops.Prelu(3)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([0.1, 0.2, 0.3]))
-    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+    saved, state = io.BytesIO(), io.BytesIO()
+    torch.save(module, saved)
+    torch.save(module.state_dict(), state)
+    loaded = torch.load(io.BytesIO(saved.getvalue()), weights_only=False)
+    assert torch.equal(torch.load(io.BytesIO(state.getvalue()))["weight"], module.weight)
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), loaded):
         assert torch.equal(twin.weight, module.weight)
         assert twin.weight is not module.weight
     other = ops.Prelu(3)
@@ -108,6 +114,14 @@ def test_on_the_meta_device(ops: ModuleType) -> None:
     assert module(torch.empty(2, 3, device="meta")).shape == (2, 3)
     module.to_empty(device="cpu").reset_parameters()
     assert module.weight.tolist() == [0.25] * 3
+
+
+def test_torch_fx_keeps_it_whole(ops: ModuleType) -> None:
+    network = nn.Sequential(nn.Linear(4, 3), ops.Prelu(3), ops.LearnedSwish())
+    traced = torch.fx.symbolic_trace(network)
+    for shape in ((4,), (2, 4)):
+        x = torch.randn(shape)
+        assert torch.equal(traced(x), network(x))
 
 
 def test_a_wrong_number_of_channels(ops: ModuleType) -> None:

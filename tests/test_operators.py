@@ -34,8 +34,9 @@ def slope(x: Tensor, k: float = float("inf"), n: int = 2, is_odd: bool = True):
 '''
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _registered() -> None:
+    """Once in a process: torch takes a new operator away with the garbage of an old one of its name."""
     for op in OPS:
         exec(operator_text(subject(op).formula), {"rt": rt, **vars(op.code)})
 
@@ -170,9 +171,11 @@ def test_bad_arguments_are_told_as_the_op_tells_them() -> None:
 
 
 def test_it_can_be_registered_again() -> None:
-    exec(operator_text(subject(get("exp")).formula), {"rt": rt, **vars(get("exp").code)})
+    text = operator_text(subject(get("exp")).formula).replace('"exp(', '"exp_again(')
     x = torch.randn(3)
-    assert torch.equal(torch.ops.gradgen.exp(x), get("exp")(x))
+    for _ in range(2):
+        exec(text, {"rt": rt, **vars(get("exp").code)})
+        assert torch.equal(torch.ops.gradgen.exp_again(x), get("exp")(x))
 
 
 def test_defaults_in_a_schema(tmp_path: Path) -> None:

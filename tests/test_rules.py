@@ -14,10 +14,23 @@ from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import _Pattern, factored, multiplied_out, rewrite
-from gradgen.rules import RULES, Rule, _is_multiple_of_pi, _is_no_half, _turns
+from gradgen.rules import (
+    RULES,
+    Rule,
+    _is_irrational,
+    _is_multiple_of_pi,
+    _is_no_half,
+    _is_reciprocal_or_high,
+    _turns,
+)
 
 # What the numbers of a rule are multiples of, if not of 1
-UNITS = {_is_multiple_of_pi: sympy.pi / 3, _is_no_half: sympy.Rational(1, 5), _turns: sympy.Integer(-1)}
+UNITS = {
+    _is_multiple_of_pi: sympy.pi / 3,
+    _is_no_half: sympy.Rational(1, 5),
+    _is_irrational: sympy.sqrt(2) / 9,
+    **dict.fromkeys((_turns, _is_reciprocal_or_high), sympy.Integer(-1)),
+}
 
 
 def evaluate(root: Node, point: dict[str, mpf]) -> mpf:

@@ -32,9 +32,11 @@ C_TEXTS, TORCH, NEEDS = (
 )
 HELPERS = {part for parts in NEEDS.values() for part in parts} - PRIMITIVES.keys()
 BAR = 4.0
+BEYOND_THE_BAR = {"gamma", "loggamma", "bessel_j", "bessel_y"}  # in float64, as docs/accuracy.md says
 # What torch's may be off by beyond what the table says; the terms of Bessel functions are not corrected there
-ABOVE = {"gamma": 0.1, "bessel_ie": 10.0}
+ABOVE = {"gamma": 0.1, "bessel_ie": 20.0}
 POINTS = 20  # per stratum and function
+MANY, MANY_SLOW = 10_000, 2000  # float64 numbers of each function, and of one that takes mpmath long
 
 FLOAT, DOUBLE = np.float32, np.float64
 TYPES = {FLOAT: "float", DOUBLE: "double"}
@@ -393,8 +395,8 @@ def _name(case: str) -> str:
 
 
 def allowed(case: str) -> float:
-    """The error that the table says the function may have, no more than the bar."""
-    return min(BAR, PRIMITIVES[_name(case)].ulps)
+    """The error that the table says the function may have."""
+    return PRIMITIVES[_name(case)].ulps
 
 
 # The measure
@@ -562,6 +564,44 @@ def test_torch_is_as_the_table_says(case: str, dtype: Any) -> None:
     assert error <= allowed(case) + ABOVE.get(_name(case), 0), at
 
 
+# Both: many numbers
+
+
+def test_which_may_miss_the_bar() -> None:
+    assert {name for name in map(_name, CASES) if PRIMITIVES[name].ulps > BAR} == BEYOND_THE_BAR
+
+
+def _many(case: Case) -> list[np.ndarray]:
+    """Arguments spread evenly over the spans, near the given points, and of every ordinary magnitude."""
+    rng = np.random.default_rng(17)
+    n = MANY_SLOW if (case.thin > 1 and case.arity == 1) or case.order is not None else MANY
+    parts = [rng.uniform(*span, n) for span in case.spans]
+    parts += [centre * (1 + rng.uniform(-0.2, 0.2, n // 4)) for centre in case.near]
+    parts.append(np.exp(rng.uniform(-30, 3, n)) * rng.choice([-1, 1], n))
+    x = rng.permutation(np.concatenate(parts))
+    x = x[(case.domain[0] <= x) & (x <= case.domain[1])][:n]
+    if case.arity == 1:
+        return [x]
+    first = np.where(rng.random(len(x)) < 0.5, rng.choice([1.0, 2.0, -1.0], len(x)), rng.uniform(-3, 3, len(x)))
+    return [first, x / first]  # of an ordinary product
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_many_float64_numbers_are_as_the_table_says(case: str, libraries: dict[Any, ctypes.CDLL]) -> None:
+    """A few hundred points had not shown errors of up to 90 units: of gamma where it is steady, of dlogrel near 2."""
+    arguments = _many(CASES[case])
+    with mpmath.workdps(40):
+        exact = [CASES[case].exact(*map(mpf, row)) for row in zip(*(a.tolist() for a in arguments), strict=True)]
+        paths = _paths(libraries, _name(case), DOUBLE, CASES[case].order)
+        for compute in paths:
+            got = compute(*arguments).tolist()
+            errors = [mixed_error(g, *e, DOUBLE) for g, e in zip(got, exact, strict=True)]
+            at = int(np.argmax(errors))
+            above = ABOVE.get(_name(case), 0) if compute is paths[-1] else 0  # torch's
+            assert errors[at] <= allowed(case) + above, [float(a[at]) for a in arguments]
+
+
 # Both: NaN, infinities, zeros, selection
 
 SMOOTH = sorted({_name(case) for case in CASES})
@@ -601,8 +641,10 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
 }
 
 
-def _paths(libraries: dict[Any, ctypes.CDLL], name: str, dtype: Any) -> list[Callable[..., np.ndarray]]:
-    order = ORDERS.get(name)
+def _paths(
+    libraries: dict[Any, ctypes.CDLL], name: str, dtype: Any, order: int | None = None
+) -> list[Callable[..., np.ndarray]]:
+    order = ORDERS.get(name) if order is None else order
     kinds = [dtype, *(["vector"] if dtype is FLOAT else [])] if name in C_TEXTS else []
     paths = [c_function(libraries[kind], name, order) for kind in kinds]
     return paths + ([torch_function(name, order)] if name in TORCH else [])

@@ -12,6 +12,7 @@ import pytest
 import torch
 from gallery import OPS, Op, as_tuple, get, gradients, total
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -152,6 +153,42 @@ def test_meta_tensors(op: Op) -> None:
         for one, other in zip(found, as_tuple(op(*inputs)), strict=True):
             assert one.is_meta
             assert (one.shape, significant(one)) == (other.shape, significant(other))
+
+
+@every
+def test_fake_tensors(op: Op) -> None:
+    """Nothing is computed, and results lie as those of the kernels do."""
+    for kind in ("in order", "channels last", "with gaps, transposed", "expanded", "empty", "0-d"):
+        shape, made = KINDS[kind]
+        inputs = [made(x) for x in op.sample(shape)]
+        with FakeTensorMode() as mode, rt.record_paths() as record:
+            found = gradients(op, [mode.from_tensor(x) for x in inputs])
+        assert {path for _, path in record} <= {"torch"}
+        for k, (one, other) in enumerate(zip(found, gradients(op, inputs), strict=True)):
+            assert isinstance(one, FakeTensor)
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+            assert significant(one) == significant(other) or k >= op.outputs
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1 and op.differentiable], ids=str)
+@pytest.mark.parametrize("kind", ["channels last", "channels last in 3d", "permuted"])
+def test_gradients_of_a_sum_lie_as_the_inputs_do(op: Op, kind: str) -> None:
+    """The gradients that come in are one number each, repeated; two of them do not bring all into order."""
+    shape, made = KINDS[kind]
+    inputs = [made(x) for x in op.sample(shape)]
+    for path in ("cpu", "torch"):
+        with rt.force_path("torch") if path == "torch" else rt.record_paths():
+            assert {x.stride() for x in gradients(op, inputs)} == {inputs[0].stride()}
+
+
+@every
+def test_quantised_tensors_are_refused(op: Op) -> None:
+    for k in range(len(op.tensors)):
+        inputs = op.sample((4,), dtype=torch.float32)
+        inputs[k] = torch.quantize_per_tensor(inputs[k], 0.1, 0, torch.qint8)
+        name = op.tensors[k]
+        with pytest.raises(NotImplementedError, match=rf"argument '{name}'.*convert it with {name}.dequantize\(\)"):
+            op(*inputs)
 
 
 @every

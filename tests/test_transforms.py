@@ -183,6 +183,65 @@ def test_vmap(op: Op, batched: str) -> None:
 
 
 @every
+@pytest.mark.parametrize(("in_dim", "out_dim"), [(-1, 0), (0, -1), (-1, -1), (1, 1)])
+def test_vmap_over_other_dimensions(op: Op, in_dim: int, out_dim: int) -> None:
+    inputs = op.sample((2, 4, 3))
+    found = as_tuple(vmap(op.function, in_dims=in_dim, out_dims=out_dim)(*inputs))
+    for result, expected in zip(found, as_tuple(op(*inputs)), strict=True):
+        assert_close(result, expected.movedim(in_dim, 0).movedim(0, out_dim))
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
+def test_vmap_over_a_different_dimension_of_each_input(op: Op) -> None:
+    inputs = op.sample((4, 3))
+    dims = tuple(k % 2 - 1 for k in range(len(inputs)))  # the last, the first, ...
+    given = [tensor.movedim(0, dim) for tensor, dim in zip(inputs, dims, strict=True)]
+    found = as_tuple(vmap(op.function, in_dims=dims, out_dims=1)(*given))
+    for result, expected in zip(found, as_tuple(op(*inputs)), strict=True):
+        assert_close(result, expected.t())
+
+
+def hessian_by_vmap(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Of a function of a vector: the gradient's own vector-Jacobian products with every unit vector."""
+    slope = grad(function)
+
+    def rows(x: Tensor, *rest: Tensor) -> Tensor:
+        _, pull = vjp(lambda x: slope(x, *rest), x)
+        (found,) = vmap(pull)(torch.eye(len(x), dtype=x.dtype))
+        return found
+
+    return rows
+
+
+NESTED: dict[str, Callable[[Callable[..., Tensor]], Callable[..., Any]]] = {
+    "vmap of vmap": lambda f: vmap(vmap(lambda *t: f(*[x[None] for x in t]))),
+    "vmap of vmap of grad": lambda f: vmap(vmap(grad(lambda *t: f(*[x[None] for x in t])))),
+    "vmap of jacrev of grad": lambda f: vmap(jacrev(grad(f))),
+    "jacrev of vmap of grad": lambda f: jacrev(vmap(grad(f))),
+    "grad of sum of vmap of grad": lambda f: grad(lambda *t: vmap(grad(f))(*t).pow(2).sum()),
+    "vmap of hessian": lambda f: vmap(hessian(f)),
+    "hessian by vmap of vjp": lambda f: vmap(hessian_by_vmap(f)),
+    "jacfwd of vmap of grad": lambda f: jacfwd(vmap(grad(f))),
+}
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if 0 in op.differentiable], ids=str)
+@pytest.mark.parametrize("nested", NESTED)
+def test_nested_transforms(op: Op, nested: str) -> None:
+    inputs = op.sample((3, 2))
+    found = NESTED[nested](lambda *t: of_all(op, *t))(*inputs)
+    assert_close(found, NESTED[nested](lambda *t: of_reference(op, *t))(*inputs))
+
+
+@with_hyper
+def test_hyper_parameters_that_a_transform_hands_over_are_refused(op: Op) -> None:
+    name, inputs = next(iter(op.hyper)), op.sample((3,))
+    for transform, value in ((vmap, torch.ones(3)), (grad, torch.tensor(1.0)), (jacfwd, torch.tensor(1.0))):
+        with pytest.raises(TypeError, match=f"argument '{name}' must be float, not Tensor; to pass tensors, declare"):
+            transform(lambda value: op(*inputs, **{name: value}).sum())(value)
+
+
+@every
 def test_vmap_of_gradients(op: Op) -> None:
     inputs = op.sample((4, 3))
     positions = tuple(op.differentiable)

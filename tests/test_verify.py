@@ -405,6 +405,8 @@ class TestReference:
             ("(x - y)/(log(x) - log(y))", (2.0, 2.0), 2),
             ("x*y/(x**2 + y**2)", (0.0, 0.0), None),
             ("x*y/(x**2 + y**2)", (0.0, 3.0), 0),
+            ("1 - exp(-x**2/y**2)", (0.0, 0.0), None),  # the same in all directions that mirror one another
+            ("1 - exp(-x**2/y)", (0.0, 0.0), None),  # 0 along each line
         ],
     )
     def test_so_it_has_from_all_sides(
@@ -413,6 +415,13 @@ class TestReference:
         written = formula(f"@op\ndef f(x: Tensor, y: Tensor):\n    return {text}\n", tmp_path)
         found = Reference(written, {})(dict(zip("xy", at, strict=True)), [Quantity(0, ())])
         assert [float(exact.value) for exact in found.values()] == ([] if expected is None else [expected])
+
+    def test_a_norm_has_no_mixed_derivative_at_0(self, tmp_path: Path) -> None:
+        """What rounding leaves there, 1e-994, was taken for it."""
+        written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return sqrt(x**2 + y**2)\n", tmp_path)
+        assert Quantity(0, ("x", "y")) not in Reference(written, {})(
+            {"x": 0.0, "y": 0.0}, [Quantity(0, ()), Quantity(0, ("x",)), Quantity(0, ("x", "y"))]
+        )
 
     def test_at_a_pole_only_infinite_derivatives_are_believed(self, tmp_path: Path) -> None:
         text = "@op\ndef f(x: Tensor):\n    return 1/x\n"

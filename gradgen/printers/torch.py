@@ -8,10 +8,10 @@ import sympy
 
 from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
-from gradgen.printers.base import AND, ATOM, COMPARE, OR, SELECT, UNARY
+from gradgen.printers.base import AND, ATOM, COMPARE, OR, PRODUCT, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
 
-_BITWISE = UNARY  # & and | bind stronger than comparisons in Python
+_BITWISE_OR, _BITWISE_AND = PRODUCT, UNARY  # in Python they bind stronger than comparisons, and & stronger than |
 
 
 class TorchPrinter(NumericPrinter):
@@ -85,12 +85,12 @@ class TorchPrinter(NumericPrinter):
     def print_and(self, node: Node) -> tuple[str, int]:
         if self.is_plain(node):
             return " and ".join(self.expression(arg, AND) for arg in node.args), AND
-        return " & ".join(self.expression(arg, _BITWISE) for arg in node.args), UNARY
+        return " & ".join(self.expression(arg, _BITWISE_AND) for arg in node.args), _BITWISE_AND
 
     def print_or(self, node: Node) -> tuple[str, int]:
         if self.is_plain(node):
             return " or ".join(self.expression(arg, AND) for arg in node.args), OR
-        return " | ".join(self.expression(arg, _BITWISE) for arg in node.args), UNARY
+        return " | ".join(self.expression(arg, _BITWISE_OR) for arg in node.args), _BITWISE_OR
 
     def print_not(self, node: Node) -> tuple[str, int]:
         if self.is_plain(node):

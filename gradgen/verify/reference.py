@@ -19,6 +19,7 @@ from gradgen.evaluate import evaluated
 from gradgen.graph import Node
 from gradgen.infinite import FAR, tends_to
 from gradgen.load import Formula
+from gradgen.points import IRRATIONAL
 from gradgen.verify.quantity import Exact, Point, Quantity
 
 # How far points and results reach. Enough for float32 and what is narrower, and for ordinary numbers of float64; that
@@ -34,6 +35,7 @@ _MOST_DIRECTIONS = 16
 _NOTHING = mpf(2) ** -150  # what vanishes where these are this near, of numbers of about 1
 _FAR_BEYOND = 2**20  # the power of two
 _NO_DIGITS = 16  # binary ones
+_NOISE = mpf(2) ** -2500  # what is smaller may be what rounding leaves of 0
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
 
@@ -76,7 +78,7 @@ class Reference:
                 continue
             is_smooth = not quantity.wrt or Quantity(quantity.output, quantity.wrt[:-1]) in found
             value = (self._continued if is_smooth else self._at)(point, quantity)
-            if value is None:
+            if value is None or (not is_smooth and self._is_noise(value, point, quantity)):
                 continue
             if mpmath.isfinite(value) and quantity.wrt and mpmath.isinf(found[Quantity(quantity.output, ())].value):
                 continue  # differentiated at a pole
@@ -120,7 +122,8 @@ class Reference:
         A 0 may be one by a divisor that is 0 but has been shaken.
         """
         value = self._at(point, quantity, *more)
-        if value is not None and mpmath.isfinite(value) and (value != 0 or self._rough):
+        is_noise = value is not None and self._is_noise(value, point, quantity, *more)
+        if value is not None and mpmath.isfinite(value) and (value != 0 or self._rough) and not is_noise:
             return value
         near, nearer = [self._beside(point, quantity, step, *more) for step in (_NEAR, _NEAR**2)]
         if near is None or nearer is None:
@@ -130,15 +133,17 @@ class Reference:
             return limit
         size = min(max(abs(mpf(point[name])) for name in self._inputs), 1) or 1
         is_vanishing = max(map(abs, nearer)) <= _CLOSE * max(map(abs, near)) <= _CLOSE * _NOTHING * size
+        if is_noise and max(map(abs, nearer)) > _NOTHING:
+            return None  # a kink
         return mpf(0) if is_vanishing else value
 
     def _beside(self, point: Point, quantity: Quantity, step: mpf, *more: str) -> list[mpf] | None:
         """A quantity, or its derivative, at a distance in all directions; None where it cannot be had."""
         found = []
-        for signs in self._directions():
+        for signs, powers in self._directions():
             beside = {
-                name: mpmath.fadd(point[name], sign * step * (min(abs(point[name]), 1) or 1), exact=True)
-                for name, sign in zip(self._inputs, signs, strict=True)
+                name: mpmath.fadd(point[name], sign * step**power * (min(abs(point[name]), 1) or 1), exact=True)
+                for name, sign, power in zip(self._inputs, signs, powers, strict=True)
             }
             one = self._at(beside, quantity, *more)
             if one is None:
@@ -146,11 +151,17 @@ class Reference:
             found.append(one)
         return found
 
-    def _directions(self) -> Iterator[tuple[float, ...]]:
-        """Up and down for each input, none as far as another."""
-        signs = itertools.product((1.0, -1.0), repeat=len(self._inputs))
-        for row in itertools.islice(signs, _MOST_DIRECTIONS):
-            yield tuple(sign / (k + 1) for k, sign in enumerate(row))
+    def _directions(self) -> Iterator[tuple[tuple[float, ...], tuple[int, ...]]]:
+        """Up and down for each input, none as far as another, nor twice at the same angle: x**2/y**2 has no limit.
+
+        Then one input nearer than the others, by the power of the distance that is told: nor has x**2/y.
+        """
+        count = len(self._inputs)
+        signs = itertools.product((1.0, -1.0), repeat=count)
+        for place, row in enumerate(itertools.islice(signs, _MOST_DIRECTIONS)):
+            yield tuple(sign / (1 + (k + place) * IRRATIONAL[0] % 1) for k, sign in enumerate(row)), (1,) * count
+        for nearest in range(count if count > 1 else 0):
+            yield (1.0,) * count, tuple(2 if k == nearest else 1 for k in range(count))
 
     def _at(self, point: Mapping[str, float | mpf], quantity: Quantity, *more: str) -> mpf | None:
         """A quantity, or its derivative by `more`; None where it is not real, or cannot be had."""
@@ -164,6 +175,15 @@ class Reference:
         if key not in self._known:
             self._known[key] = (own or self._formula).result({**point, **self._hyper}, names, quantity.output)
         return self._known[key]
+
+    def _is_noise(self, value: mpf, point: Point, quantity: Quantity, *more: str) -> bool:
+        """Whether a value is what rounding leaves of 0: next to nothing, and another number if it is found again."""
+        if not 0 < abs(value) < _NOISE:
+            return False
+        known, self._known = self._known, {}
+        again = self._at(point, quantity, *more)
+        self._known = known
+        return again is None or bool(abs(again - value) > _CLOSE * abs(value))
 
     @staticmethod
     def _is_beyond(value: mpf | None) -> bool:

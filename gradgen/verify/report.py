@@ -32,7 +32,7 @@ def table(subject: Subject, outcome: Outcome, bar: float) -> Table:
             kind,
             *[_cell(rows.get(column), bar) for column in columns],
             number(max(apart)) if apart else "",
-            _bad(sum(row.bad for row in ours)),
+            _bad(max(row.bad for row in ours)),
             Text(worst.at.partition(": ")[0]),
         )
     for name in dict.fromkeys(check.name for check in outcome.checks):

@@ -1,0 +1,158 @@
+"""Series and polynomials in place of a result near a removable singularity."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sympy
+from mpmath import mpf
+
+from gradgen.expansion import Expansion
+from gradgen.graph import Node
+from gradgen.measure import LEAST_REACH
+from gradgen.quality import TARGET, Quality, cost, rank
+from gradgen.references import References
+from gradgen.rewrite import factors, rewrite
+
+_FARTHER, _FARTHEST = 2.0**-3, 8.0  # between which polynomials through points reach, where the series does not
+_STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how often without gain
+_MORE_PATIENCE = 4  # on one side alone
+_MOST_TIED = 4  # of those that seem as exact as each other, which are looked at more closely
+_THROUGH_POINTS = "polynomials through its values"
+
+
+class Try(NamedTuple):
+    """A form, and another one that may take its place in an interval about a removable singularity."""
+
+    form: Node
+    interval: tuple[float, float]
+    near: Node
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A form with another one in its place near a removable singularity.
+
+    Attributes:
+        form: all of it.
+        quality: its modelled errors.
+        by: what the other one is.
+        is_near: where that is taken.
+        made_of: what it is made of.
+    """
+
+    form: Node
+    quality: Quality
+    by: str
+    is_near: Node
+    made_of: Try
+
+
+class Patches:
+    """The patches of the forms of some results.
+
+    Args:
+        references: what these are held against.
+    """
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+
+    def best(self, column: int, forms: Collection[Node], expansion: Expansion, leading: Sequence[mpf]) -> Patch | None:
+        """The best of some forms of a result with an expansion in its place near 0.
+
+        First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
+        """
+        place, near_zero = expansion.place, expansion.polynomials(leading)
+        reaches = {
+            form: list(expansion.reaches) or self._references.reaches(form, place, column) or [LEAST_REACH]
+            for form in forms
+        }
+        tries = [
+            Try(form, (-reach, reach), near) for form in forms for reach in reaches[form] for near in near_zero(reach)
+        ]
+        least = min(itertools.chain(*reaches.values()))
+        while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves
+            least /= 2
+            tries = [Try(form, (-least, least), near) for form in forms for near in near_zero(least)]
+        best: Patch | None = None
+        by, patience = "its power series", _PATIENCE
+        while tries and patience:
+            before, (best, seeming) = best, self._better(column, place, tries, best, by)
+            if best is None or seeming is None:
+                break
+            patience = patience - 1 if best is before else _PATIENCE
+            form, (_, reach), _ = seeming
+            by, tries = _THROUGH_POINTS, []
+            if best.quality.error > TARGET and _FARTHER <= reach < _FARTHEST:
+                farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
+                intervals = [(-more, more) for more in farther]
+                tries = [Try(form, wide, near) for wide in intervals for near in expansion.farther(leading, wide)]
+        is_lopsided = any(leading[::2]) and any(leading[1::2])
+        if best is not None and is_lopsided and expansion.whole is None and self._references.is_input(place):
+            _, reach = best.made_of.interval
+            is_above = dict(best.quality.double.at).get(str(place.value), 0) > 0  # where it is worst
+            best = self._on_one_side(column, expansion, leading, best, (0.0, reach) if is_above else (-reach, 0.0))
+        return best
+
+    def _better(
+        self, column: int, place: Node, tries: Sequence[Try], best: Patch | None, by: str
+    ) -> tuple[Patch | None, Try | None]:
+        """The best of some forms near 0 and the one before them; and which of them seemed the best at first.
+
+        (best, None) where none of them is the same function.
+        """
+        self._references.look_beside({end for made_of in tries for end in made_of.interval}, place)
+        patched = [(entry, made_of) for made_of in tries for entry in self._tried(column, place, made_of)]
+        if not patched:
+            return best, None
+        patched.sort(key=lambda entry: entry[0][:2])
+        ((least_rank, *_), seeming), *_ = patched
+        for (found, _, new), made_of in patched[:_MOST_TIED]:
+            if found > least_rank or (best and not max(rank(best.quality))):
+                break
+            (measured,) = self._references.measured([new], [column], near=True)
+            if best is None or rank(measured) < rank(best.quality):
+                best = Patch(new, measured, by, next(_is_near(place, made_of.interval)), made_of)
+        return best, seeming
+
+    def _on_one_side(
+        self, column: int, expansion: Expansion, leading: Sequence[mpf], best: Patch, side: tuple[float, float]
+    ) -> Patch:
+        """With polynomials of their own on one side of 0, while that helps: on the other one log(1 + x) has a pole."""
+        form, (low, high), patience = best.form, side, _MORE_PATIENCE
+        while patience and best.quality.error > TARGET and _FARTHER <= high - low < _FARTHEST:
+            low, high = _STEP * low, _STEP * high
+            tries = [Try(form, (low, high), near) for near in expansion.farther(leading, (low, high))]
+            before, (found, _) = best, self._better(column, expansion.place, tries, best, _THROUGH_POINTS)
+            best = found or best
+            patience = patience - 1 if best is before else _MORE_PATIENCE
+        return best
+
+    def _tried(self, column: int, variable: Node, made_of: Try) -> Iterator[tuple[tuple[int, int], float, Node]]:
+        """A form with another one in its place near 0: its rank, its cost, itself.
+
+        Nothing where the two are not the same function.
+        """
+        for is_near in _is_near(variable, made_of.interval):
+            new = variable.graph.where(is_near, made_of.near, made_of.form)
+            if self._references.is_same(new, column):
+                (measured,) = self._references.measured([new], [column], near=False)
+                yield rank(measured), cost(new), new
+                return
+
+
+def _is_near(variable: Node, interval: tuple[float, float]) -> Iterator[Node]:
+    """Conditions that low < variable < high; of d/q also one that holds for positive q, of which there is a log."""
+    graph, (low, reach) = variable.graph, interval
+    if low != -reach:
+        is_above, is_below = (graph.apply(op, variable, sympy.Float(end)) for op, end in (("gt", low), ("lt", reach)))
+        yield graph.apply("and", is_above, is_below)
+        return
+    yield graph.apply("lt", graph.apply("abs", variable), sympy.Float(reach))
+    for base in [base for base, power in factors(variable)[1] if power == -1]:
+        (over,) = rewrite([variable * base])
+        yield graph.apply("le", graph.apply("abs", over), sympy.Float(reach) * base)  # which may be 0

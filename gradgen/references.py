@@ -1,0 +1,101 @@
+"""The modelled errors of the forms of some results, in float32 and in float64."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+from gradgen import infinite
+from gradgen.compensate import has_marks, unmarked
+from gradgen.graph import Node, coefficient, topological
+from gradgen.measure import LEAST_REACH, Reference
+from gradgen.printed import as_printed, printed_alone
+from gradgen.quality import BAR, TARGET, Quality
+
+_HOPELESS = 1.5  # times the error of the best form
+_BESIDE = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
+
+
+class References:
+    """What the forms of some results are held against.
+
+    Args:
+        nodes: the results, each of which is a column.
+        tensors: the names of the tensor inputs they are functions of.
+        hyper: a value for each hyper-parameter.
+    """
+
+    def __init__(self, nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> None:
+        centres = _centres(nodes)
+        self._tensors, self._hyper = tensors, hyper
+        self._single = Reference(nodes, tensors, hyper, "float32", centres)
+        self._double = Reference(nodes, tensors, hyper, "float64", centres)
+
+    def measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
+        """The errors of forms of some columns; with `near` also close to where they are large."""
+        printed = as_printed(forms)
+        single = self._single.worst(printed, columns, near=near)
+        wide = single
+        if has_marks(forms) or any(worst.error > TARGET for worst in single):
+            wide = self._single.worst(printed, columns, wide=True, near=False)
+        double = self._double.worst(printed, columns, near=near)
+        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def exact(self, column: int) -> infinite.Exact:
+        """The exact value of a result at a point."""
+        return partial(self._double.exact, column)
+
+    def is_same(self, form: Node, column: int) -> bool:
+        """Whether a form equals a result in exact arithmetic, as far as a few points can tell."""
+        return self._single.is_same(form, column)
+
+    def is_limit(self, form: Node, column: int) -> bool:
+        """Whether a form of a function of one input is what that tends to where the input is 0."""
+        return len(self._tensors) == 1 and self._double.is_limit_at_zero(form, column)
+
+    def is_dense(self, form: Node) -> bool:
+        """Whether a form is looked at in very many inputs."""
+        return self._single.is_dense(unmarked([form]))
+
+    def is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
+        """Whether a form is so much worse than the best that it need not be measured."""
+        return self._double.is_hopeless(printed_alone(form), column, _HOPELESS * max(best.double.error, TARGET))
+
+    def switch(self, forms: Sequence[Node], column: int) -> tuple[float, int, int]:
+        """Below which |x| which of the forms is best, and which one beyond."""
+        return self._double.switch([*map(printed_alone, forms)], column, BAR)
+
+    def reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
+        """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
+
+        Nothing if what is wrong, by more than this error, is not near zero.
+        """
+        printed = printed_alone(form)
+        needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
+        needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
+        least, most = max(LEAST_REACH, *needed[1:]), max(needed)
+        return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
+
+    def is_input(self, place: Node) -> bool:
+        """Whether a variable is all that the results are functions of."""
+        return place.op == "input" and len(self._tensors) == 1
+
+    def look_beside(self, ends: Collection[float], place: Node) -> None:
+        """Look also just inside and outside of where a series of the only input might end."""
+        if self.is_input(place):
+            name, sizes = str(place.value), sorted(set(map(abs, ends)) - {0})
+            at = [{**self._hyper, name: size * share} for size in sizes for share in _BESIDE]
+            for reference in (self._single, self._double):
+                reference.look_at(at)
+
+
+def _centres(nodes: Sequence[Node]) -> list[float]:
+    """Where an input and a number in the nodes cancel: 1 of x - 1."""
+    found = set()
+    for node in topological(nodes):
+        for one, other in itertools.permutations(node.args) if node.op == "add" else ():
+            (a, x), b = coefficient(one), other.number
+            if x is not None and x.op == "input" and a.is_comparable and b is not None and b.is_comparable:
+                found.add(-float(b / a))
+    return sorted(found)

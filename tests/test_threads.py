@@ -1,0 +1,95 @@
+"""The gallery called from many threads at once, forward and backward."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from building import build
+from gallery import OPS, Op, as_tuple, total
+from torch import Tensor
+
+every = pytest.mark.parametrize("op", OPS, ids=str)
+differentiable = pytest.mark.parametrize("op", [op for op in OPS if op.differentiable], ids=str)
+COUNT = 8
+
+
+def at_once(work: Callable[[int], Any]) -> list[Any]:
+    """What a function gives in so many threads that begin together, each with its number."""
+    barrier, found, failed = threading.Barrier(COUNT), [None] * COUNT, []
+
+    def run(k: int) -> None:
+        barrier.wait()
+        try:
+            found[k] = work(k)
+        except BaseException as error:  # of a thread nobody would hear
+            failed.append(error)
+
+    workers = [threading.Thread(target=run, args=(k,)) for k in range(COUNT)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if failed:
+        raise failed[0]
+    return found
+
+
+def forward_and_backward(op: Op, seed: int) -> tuple[Tensor, ...]:
+    inputs = op.sample((40, 30), seed=seed, grad=True)
+    results = as_tuple(op(*inputs, **op.others))
+    if op.differentiable:
+        total(results).backward()
+    return (*(result.detach() for result in results), *(inputs[k].grad for k in op.differentiable))
+
+
+def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one is other is None) or torch.equal(one, other)
+
+
+@every
+def test_each_thread_has_its_own_results(op: Op) -> None:
+    expected = [forward_and_backward(op, k) for k in range(COUNT)]
+    for found, right in zip(at_once(lambda k: forward_and_backward(op, k)), expected, strict=True):
+        assert_equal(found, right)
+
+
+@differentiable
+def test_a_graph_of_one_thread_is_run_backward_by_another(op: Op) -> None:
+    inputs = [op.sample((40, 30), seed=k, grad=True) for k in range(COUNT)]
+    losses = [total(op(*tensors)) for tensors in inputs]
+    at_once(lambda k: losses[(k + 1) % COUNT].backward())
+    for k, tensors in enumerate(inputs):
+        again = op.sample((40, 30), seed=k, grad=True)
+        total(op(*again)).backward()
+        assert_equal(tuple(x.grad for x in tensors), tuple(x.grad for x in again))
+
+
+@differentiable
+def test_gradients_of_one_tensor_from_many_threads_add_up(op: Op) -> None:
+    inputs, again = op.sample((40, 30), grad=True), op.sample((40, 30), grad=True)
+    at_once(lambda _: total(op(*inputs)).backward())
+    (COUNT * total(op(*again))).backward()
+    for k in op.differentiable:
+        torch.testing.assert_close(inputs[k].grad, again[k].grad, rtol=1e-12, atol=1e-12)
+
+
+def test_the_first_call_of_all_threads_is_forward_and_backward(tmp_path: Path) -> None:
+    """Nothing is compiled, and no launcher made, when they begin."""
+    module, _ = build("@op\ndef f(x, y):\n    return sin(x)*exp(y/3) + x*y**2\n", tmp_path)
+
+    def work(k: int) -> tuple[Tensor, Tensor, Tensor]:
+        x, y = (torch.linspace(-1, 1 + k, 300, dtype=torch.float64).requires_grad_() for _ in range(2))
+        result = module.f(x, y)
+        slopes = torch.autograd.grad(result.sum(), (x, y), create_graph=True)
+        slopes[0].pow(2).sum().backward()
+        return result.detach(), slopes[1].detach(), y.grad
+
+    found = at_once(work)
+    for k, results in enumerate(found):
+        assert_equal(results, work(k))
