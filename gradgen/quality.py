@@ -97,7 +97,7 @@ def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
 def _steps(worst: Worst) -> int:
     """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often.
 
-    What is no number counts twice: one that is far off may still be of the right size.
+    What is no number where nothing is extreme counts twice: one that is far off may still be of the right size.
     """
     if worst.error <= TARGET:
         return 0

@@ -22,7 +22,8 @@ class Worst:
         error: the error.
         at: where it is.
         often: at which share of the points the error is large.
-        lost: at which share it is infinite, so that the result is no number, or overflows where it should not.
+        lost: at which share it is infinite, so that the result is no number or overflows, though neither inputs nor
+            what the result should be are extreme.
         ordinary: the worst error where neither inputs nor result are extreme.
         sides: the worst errors where the first input is negative, and where it is not.
         at_defaults: the worst error where hyper-parameters have their defaults.
@@ -62,7 +63,8 @@ class Worst:
             float(errors[which].max(initial=0.0))
             for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
         )
-        often, lost = (float(large.sum()) / max(counted, 1) for large in (shown > _OFTEN, np.isinf(shown)))
+        is_lost = np.isinf(shown) & where["ordinary"][:counted]
+        often, lost = (float(large.sum()) / max(counted, 1) for large in (shown > _OFTEN, is_lost))
         return Worst(float(errors[place]), at(place), often, lost, ordinary, (below, above), at_defaults, normal)
 
     def including(self, other: Worst) -> Worst:
