@@ -145,6 +145,7 @@ class Choice:
                 self._patch(node, column)
                 self._fill(node)
                 self._fill_by_terms(node, column)
+                self._fill_by_powers(node, column)
                 self._uncompensated[node] = self._forms[node], [note.what for note in self.notes[node]]
                 self._compensate(node, column)
                 self._leave_plain(node, column)
@@ -338,18 +339,30 @@ class Choice:
 
         Those of a derivative are the derivatives of the terms of the value, which may have limits where its own do not.
         """
-        terms = self._candidates.terms(node) if self._poles(self._forms[node]) else []
+        removable = self._removable(node, column)
+        terms = self._candidates.terms(node) if removable else []
         if len(terms) < 2:
             return
         names = [tuple(variables.tensors_of(term, self._tensors)) for term in terms]
-        best = [self._alone(*one) if self._poles(one[0]) else one[0] for one in zip(terms, names, strict=True)]
+        best = [
+            self._alone(*one) if self._poles(one[0], removable) else one[0] for one in zip(terms, names, strict=True)
+        ]
         form = reduce(node.graph.add, best)
-        if self._poles(form) or not self._references.is_same(form, column) or _reads_more(form, node):
+        if self._poles(form, removable) or not self._references.is_same(form, column) or _reads_more(form, node):
             return
         (quality,) = self._references.measured([form], [column], near=True)
         if quality.normal <= max(_SINGULAR, self._quality[node].normal):
             self._take(node, form, quality, [], "with each term in the form that is best for it alone", _NO_NUMBER)
             self._filled.add(node)
+
+    def _fill_by_powers(self, node: Node, column: int) -> None:
+        """Where a form is still 0/0 take the first terms of its power series, whose coefficients are no numbers."""
+        for expansion in self._expansions.in_powers(node, self._removable(node, column)):
+            self._patch_near(node, column, expansion)
+
+    def _removable(self, node: Node, column: int) -> list[str]:
+        """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
+        return [name for name in self._poles(self._forms[node]) if self._references.has_limit(column, name)]
 
     def _poles(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
         """Those of the inputs where a form is no number where they are zero."""

@@ -193,6 +193,12 @@ class Expansions:
         for moved, change in poles:
             yield from self._by_derivatives(moved, change)
 
+    def in_powers(self, node: Node, names: Iterable[str]) -> Iterator[Expansion]:
+        """A node in powers of each of some inputs, with hyper-parameters and other inputs in the coefficients."""
+        variable = node.graph.input(variables.DIFFERENCE)
+        for x in map(node.graph.input, names):
+            yield from self._by_derivatives(substitute([node], {x: variable})[0], Change(x, variable, x, variable))
+
     def _in_difference(self, form: Node, change: Change) -> Iterator[Expansion]:
         """A form as something fixed times a function of a difference, or of a product of it."""
         name = variables.DIFFERENCE
@@ -216,7 +222,10 @@ class Expansions:
             found = []
             for k in range(order + _TAYLOR_TERMS):
                 found += [substitute([term], {d: zero})[0] / math.factorial(k)]
-                (term,) = rewrite(gradient(term, [d]))
+                try:
+                    (term,) = rewrite(gradient(term, [d]))
+                except NotImplementedError:
+                    break
                 if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
                     break
             if any(below.op == "pow" and below.args[0].is_number(0) for below in topological(found)):

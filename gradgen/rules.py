@@ -401,6 +401,7 @@ RULES: tuple[Rule, ...] = (
             ("1 - sin_pi(u)", "2*cos_pi(u/2 + 1/4)**2"),
             ("u**2 - v**2", "(u - v)*(u + v)"),
             ("1/u - 1/v", "(v - u)/(u*v)"),
+            ("(1 + u)**v - 1", "where(lt(abs(v*log1p(u)), 1), expm1(v*log1p(u)), (1 + u)**v - 1)"),
             ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
             (
                 "maximum(1 + u, 0)**v - 1",

@@ -14,6 +14,8 @@ from gradgen.rewrite import Factor, factored, factors, powers_of, rewrite, terms
 # Inputs that stand for something else; no user can give these names
 DIFFERENCE, PRODUCT, ROOT, NORM, ARGUMENT = "a difference", "a product", "a root", "a norm", "the argument"
 
+_RECIPROCAL = 2  # operations that h/x may cost as an argument: x is h/u, and h/x near 0 where x is large
+
 
 @dataclass(frozen=True)
 class Change:
@@ -52,13 +54,25 @@ class Argument(Change):
 
     inside: frozenset[str]
 
+    @property
+    def is_reciprocal(self) -> bool:
+        """Whether it is linear in the reciprocal of an input, as h/x, of which h/x**2 is a function as well."""
+        return self.pivot**-1 in topological([self.place])
+
     def slope(self, wrt: Sequence[Node]) -> Node | None:
         """What a derivative by it is multiplied by to be one by some inputs; None if there is nothing."""
         within = [x for x in wrt if x.value in self.inside]
+        if self.is_reciprocal:
+            return self.place.graph.const(1)
         slopes = rewrite(gradient(self.place, within))
         if len(within) > 1 and any(not other.is_number(0) for slope in slopes for other in gradient(slope, within)):
             return None
         return reduce(self.place.graph.mul, slopes, self.place.graph.const(1))
+
+    def is_all_but_a_factor(self, node: Node) -> bool:
+        """Whether a node is a product of powers of the input and of functions of the argument: x*log(1 + h/x)."""
+        (moved,) = substitute([node], {self.place: self.variable})
+        return all(self.pivot.value not in inputs_of([base]) for base, _ in factors(moved)[1] if base is not self.pivot)
 
     def within(self, node: Node, slope: Node) -> Node | None:
         """A result, divided by a slope, as a function of the variable and the other inputs; None if it is none."""
@@ -71,6 +85,7 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     """What some inputs of all values are found in alone, which saves operations; None if there is nothing.
 
     The one with the most inputs in it, of these the one that saves most, of these the largest: (x - m)/s, not x - m.
+    Multiples of what stands for an argument already are as good as that.
     """
     graph = values[0].graph
     variable, one = graph.input(_unlike(tensors)), graph.const(1)
@@ -78,12 +93,18 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     for place in topological(values):
         inside = frozenset(inputs_of([place])).intersection(tensors)
         _, rest = coefficient(place)  # a multiple of an input is as good as the input
-        for name in sorted(inside) if rest is not None and rest.op in ("add", "mul") else ():
+        is_multiple = rest is not None and rest.op in ("mul", "pow") and min(inside, default="").startswith(ARGUMENT)
+        is_place = rest is not None and rest.op in ("add", "mul", "pow") and not is_multiple
+        for name in sorted(inside) if is_place else ():
             solution = _solved(place, graph.input(name), variable)
             found = Argument(place, variable, graph.input(name), solution, inside) if solution else None
+            is_reciprocal = found is not None and found.is_reciprocal
+            if found and is_reciprocal and (len(inside) > 1 or not all(map(found.is_all_but_a_factor, values))):
+                continue
             forms = [found.within(value, one) for value in values] if found else []
             known = [form for form in forms if form is not None and form.args]
-            worth = len(inside), len(topological(values)) - len(topological(known)) - len(inside)
+            saved = len(topological(values)) - len(topological(known)) - len(inside)
+            worth = len(inside), max(0, saved) if saved >= -_RECIPROCAL * is_reciprocal else saved
             if len(known) == len(values) and worth[1] >= 0 and worth >= most:
                 best, most = found, worth
     return best
@@ -98,8 +119,10 @@ def _unlike(names: Sequence[str]) -> str:
 
 
 def _solved(place: Node, x: Node, value: Node) -> Node | None:
-    """What x is where a node has some value; None where that is not linear in x."""
+    """What x is where a node has some value; None where that is not linear in x or in its reciprocal."""
     while place is not x:
+        if place.op == "pow" and place.args[0] is x and place.args[1].is_number(-1):
+            return 1 / value
         (inner, *more) = [arg for arg in place.args if x in topological([arg])]
         others = [arg for arg in place.args if arg is not inner]
         if more or place.op not in ("add", "mul") or len(others) != 1:

@@ -275,6 +275,7 @@ EXAMPLES = {
     "1 - sin_pi(u)": Example("1 - sin(pi*x)", x=0.499999),
     "u**2 - v**2": Example("(x + k)**2 - x**2", x=1e10, k=0.001),
     "1/u - 1/v": Example("1/x - 1/(x + 1)", x=1e10),
+    "(1 + u)**v - 1": Example("1 - x**k - (1 - x)**k", x=1e-10, k=2.5),
     "u**v - 1": Example("x**k - 1", x=2.5, k=1e-10),
     "maximum(1 + u, 0)**v - 1": Example("maximum(1 + x, 0)**k - 1", x=1e-10, k=1.5),
     "exp(u) - exp(v)": Example("exp(-x) - exp(-2*x)", x=1e-10),

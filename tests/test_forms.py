@@ -421,6 +421,7 @@ def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
         ("expm1((x - k)/2)/(x - k)", "(x - k)/2", "exprel(u, 1)/2"),
         ("softplus(-x - y) + (1 - z)*(x + y)", "x + y", "softplus(-u) + (1 - z)*u"),
         ("z*tanh(x*y + k)", "x*y + k", "z*tanh(u)"),
+        ("x*log1p(k/x)", "k/x", "log1p(u)/(u/k)"),
     ],
 )
 def test_arguments_of_functions(text: str, place: str, within: str) -> None:
@@ -452,6 +453,29 @@ def test_derivatives_by_an_argument_and_by_the_inputs_in_it() -> None:
     product = variables.argument([node.graph.apply("tanh", x * y)], ["x", "y"])
     assert product is not None
     assert product.slope([x, y]) is None  # that of x*y by both is not 0
+    quotient = variables.argument([exponential := node.graph.apply("exp", z / x)], ["x"])
+    assert quotient is not None
+    assert quotient.place is z / x
+    for wrt in ([x], [x, x]):  # of which all derivatives are functions
+        (exponential,) = rewrite(gradient(exponential, [x]))
+        assert quotient.slope(wrt) is node.graph.const(1)
+        form = quotient.within(exponential, node.graph.const(1))
+        assert form is not None
+        agree(exponential, quotient.back(form))
+
+
+RECIPROCALS = ["(k/x)/(exp(k/x) - 1)", "(k/x)**2*exp(k/x)/(exp(k/x) - 1)**2", "x*log(1 + k/x)"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formula", RECIPROCALS)
+def test_functions_of_a_reciprocal_meet_the_bar_for_large_inputs(formula: str, tmp_path: Path) -> None:
+    """Planck's and Einstein's functions of a temperature, and x*log(1 + k/x): their gradients were off by 10**10."""
+    spec = tmp_path / "formula.py"
+    spec.write_text(f"from sympy import *\nfrom gradgen import op\n@op\ndef f(x, k: float = 2.0): return {formula}\n")
+    (operation,) = map(plan, load(spec))
+    for result in (*operation.accuracy, *operation.double_accuracy):
+        assert result.single.error <= BAR
 
 
 def test_an_argument_is_no_variable_of_an_argument_within() -> None:

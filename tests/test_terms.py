@@ -56,3 +56,19 @@ def test_terms_with_a_hyper_parameter(tmp_path: Path) -> None:
             out.backward()
             assert out.item() == pytest.approx(2 - (1 + k) * at / 2, rel=1e-15)
             assert x.grad.item() == pytest.approx(-(1 + k) / 2 + (1 + k**2) * at / 6, rel=1e-15)
+
+
+@pytest.mark.slow
+def test_a_hyper_parameter_in_the_coefficients(tmp_path: Path) -> None:
+    """The second derivative was NaN at 0, for the series of a power has its exponent in each of its terms."""
+    module, _ = build("@op\ndef f(x, a: float = 2.5):\n    return (1 - (1 - x)**a)/x\n", tmp_path)
+    for a in (0.5, 2.5, -1.25):
+        for at in (0.0, 1e-300, -1e-12):
+            x = torch.tensor(at, dtype=torch.float64, requires_grad=True)
+            out = module.f(x, a)
+            (slope,) = torch.autograd.grad(out, x, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope, x)
+            binomial = [float(mpmath.binomial(a, n)) * (-1) ** (n + 1) for n in range(5)]
+            assert out.item() == pytest.approx(binomial[1] + at * binomial[2], rel=1e-15)
+            assert slope.item() == pytest.approx(binomial[2] + 2 * at * binomial[3], rel=1e-14)
+            assert curvature.item() == pytest.approx(2 * binomial[3] + 6 * at * binomial[4], rel=1e-12)
