@@ -32,6 +32,16 @@ class Try(NamedTuple):
     near: Node
 
 
+class _Patched(NamedTuple):
+    """A form with another one in its place near a removable singularity, as it seems at first."""
+
+    rank: tuple[int, int]
+    cost: float
+    form: Node
+    is_near: Node
+    made_of: Try
+
+
 @dataclass(frozen=True)
 class Patch:
     """A form with another one in its place near a removable singularity.
@@ -106,18 +116,17 @@ class Patches:
         (best, None) where none of them is the same function.
         """
         self._references.look_beside({end for made_of in tries for end in made_of.interval}, place)
-        patched = [(entry, made_of) for made_of in tries for entry in self._tried(column, place, made_of)]
+        patched = [entry for made_of in tries for entry in self._tried(column, place, made_of)]
         if not patched:
             return best, None
-        patched.sort(key=lambda entry: entry[0][:2])
-        ((least_rank, *_), seeming), *_ = patched
-        for (found, _, new), made_of in patched[:_MOST_TIED]:
-            if found > least_rank or (best and not max(rank(best.quality))):
+        patched.sort(key=lambda entry: (entry.rank, entry.cost))
+        for entry in patched[:_MOST_TIED]:
+            if entry.rank > patched[0].rank or (best and not max(rank(best.quality))):
                 break
-            (measured,) = self._references.measured([new], [column], near=True)
+            (measured,) = self._references.measured([entry.form], [column], near=True)
             if best is None or rank(measured) < rank(best.quality):
-                best = Patch(new, measured, by, next(_is_near(place, made_of.interval)), made_of)
-        return best, seeming
+                best = Patch(entry.form, measured, by, entry.is_near, entry.made_of)
+        return best, patched[0].made_of
 
     def _on_one_side(
         self, column: int, expansion: Expansion, leading: Sequence[mpf], best: Patch, side: tuple[float, float]
@@ -132,16 +141,13 @@ class Patches:
             patience = patience - 1 if best is before else _MORE_PATIENCE
         return best
 
-    def _tried(self, column: int, variable: Node, made_of: Try) -> Iterator[tuple[tuple[int, int], float, Node]]:
-        """A form with another one in its place near 0: its rank, its cost, itself.
-
-        Nothing where the two are not the same function.
-        """
+    def _tried(self, column: int, variable: Node, made_of: Try) -> Iterator[_Patched]:
+        """A form with another one in its place near 0; nothing where the two are not the same function."""
         for is_near in _is_near(variable, made_of.interval):
             new = variable.graph.where(is_near, made_of.near, made_of.form)
             if self._references.is_same(new, column):
                 (measured,) = self._references.measured([new], [column], near=False)
-                yield rank(measured), cost(new), new
+                yield _Patched(rank(measured), cost(new), new, is_near, made_of)
                 return
 
 

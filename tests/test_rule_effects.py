@@ -89,13 +89,15 @@ def exact(example: Example) -> tuple[mpf, mpf]:
         width = {name: mpf(2) ** -300 * (abs(point[name]) or 1) for name in by[-1:] or point}
         above, below = ({**point, **{name: point[name] + s * width[name] for name in width}} for s in (1, -1))
         if not by:
-            return (value(above) + value(below)) / 2
+            sides = [found for found in (value(above), value(below)) if mpmath.isfinite(found)]
+            return sum(sides) / len(sides) if sides else mpmath.nan  # one at an end of the domain
         return (difference(above, by[:-1]) - difference(below, by[:-1])) / (2 * width[by[-1]])
 
     with mpmath.workprec(4000):
         point = {name: mpf(x) if math.isfinite(x) else mpmath.sign(x) * INFINITE for name, x in example.at.items()}
         slopes = {name: difference(point, example.by + name) for name in point if name != HYPER}
-        return difference(point, example.by), max(abs(point[name] * slope) for name, slope in slopes.items())
+        scales = [abs(point[name] * slope) for name, slope in slopes.items() if mpmath.isfinite(slope)]
+        return difference(point, example.by), max(scales, default=mpf(0))
 
 
 @contextmanager
