@@ -47,6 +47,7 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
 _FORMS_WITHIN = 3  # as a function of an argument, beside those
+_MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
 _SINGULAR = 24.0  # an error that may be the sign of a singularity
 _SETTLED, _NO_NUMBER = "with limits at infinity", "the other is no number there"
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
@@ -219,7 +220,7 @@ class Choice:
     def _alone(self, part: Node, names: tuple[str, ...]) -> Node:
         """A part of a sum in the form that is best for it as a function of these inputs; as it is if there are none."""
         known = self._parts_alone
-        if names and (part, names) not in known:
+        if names and (part, names) not in known and len(known) < _MOST_ALONE:
             within = Choice([part], [], names, self._hyper, alone=known)
             form, _ = next(within.uncompensated(part))
             known[part, names] = form if rank(within.quality(part)) < rank(within.sound(part)) else part
@@ -339,9 +340,9 @@ class Choice:
 
         Those of a derivative are the derivatives of the terms of the value, which may have limits where its own do not.
         """
-        removable = self._removable(node, column)
+        removable = self._removable(node)
         terms = self._candidates.terms(node) if removable else []
-        if len(terms) < 2:
+        if len(terms) < 2 or not all(self._expansions.has_limit(*one) for one in itertools.product(terms, removable)):
             return
         names = [tuple(variables.tensors_of(term, self._tensors)) for term in terms]
         best = [
@@ -357,12 +358,12 @@ class Choice:
 
     def _fill_by_powers(self, node: Node, column: int) -> None:
         """Where a form is still 0/0 take the first terms of its power series, whose coefficients are no numbers."""
-        for expansion in self._expansions.in_powers(node, self._removable(node, column)):
+        for expansion in self._expansions.in_powers(node, self._removable(node)):
             self._patch_near(node, column, expansion)
 
-    def _removable(self, node: Node, column: int) -> list[str]:
+    def _removable(self, node: Node) -> list[str]:
         """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
-        return [name for name in self._poles(self._forms[node]) if self._references.has_limit(column, name)]
+        return [name for name in self._poles(self._forms[node]) if self._expansions.has_limit(node, name)]
 
     def _poles(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
         """Those of the inputs where a form is no number where they are zero."""

@@ -21,6 +21,8 @@ from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
 _POLE_DIGITS = 80
+_LIMIT_DIGITS = 2000  # enough for what cancels several times where an input is as near 0 as that
+_NEAR, _CLOSE = 2.0**-100, 2.0**-40
 _NOTHING = 2.0**-60  # what may be the rounding of 0
 _TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
@@ -263,9 +265,9 @@ class Expansions:
         return True
 
     @staticmethod
-    def _exactly(order: list[Node], point: Mapping[str, float | bool]) -> mpf:
+    def _exactly(order: list[Node], point: Mapping[str, float | bool], bits: int = _POLE_DIGITS) -> mpf:
         """The last of some nodes at a point, to more digits than any type has."""
-        with mpmath.workprec(_POLE_DIGITS):
+        with mpmath.workprec(bits):
             lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
             return mpfr.Program(order, [order[-1]])(lifted)[0]
 
@@ -278,6 +280,17 @@ class Expansions:
         if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):
             return True
         return not mpmath.isfinite(self._exactly(order, point))  # the model has two errors left of log(q) - log(q)
+
+    def has_limit(self, node: Node, name: str) -> bool:
+        """Whether a node tends to a number, from where it is real, as an input goes to 0 and others are about 1."""
+        order, about = topological([node]), {**dict.fromkeys(self._tensors, 1.25), **self._hyper}
+        for sign in (-1, 1):
+            near, nearer = (
+                self._exactly(order, {**about, name: sign * size}, _LIMIT_DIGITS) for size in (_NEAR, _NEAR**2)
+            )
+            if mpmath.isfinite(nearer) and abs(nearer - near) <= _CLOSE * max(1, abs(near)):
+                return True
+        return False
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

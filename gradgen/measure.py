@@ -290,15 +290,6 @@ class Reference:
         beside = [self.exact(column, point) for point in points[1:]]
         return all(exact is not None and abs(value - exact) <= _SAME * max(1, abs(exact)) for exact in beside)
 
-    def has_limit_at_zero(self, column: int, name: str) -> bool:
-        """Whether a node tends to a number, from where it is real, as an input goes to 0 and others are about 1."""
-        about = dict.fromkeys(self._tensors, 1.25) | self._hypers[0]
-        for sign in (-1, 1):
-            near, nearer = (self.exact(column, {**about, name: sign * size}) for size in (_TINY, _TINY**2))
-            if near is not None and nearer is not None and abs(nearer - near) <= _SAME * max(1, abs(near)):
-                return True
-        return False
-
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one; no small one of a subnormal."""
         which = slice(None, None, _SCREEN)

@@ -54,10 +54,6 @@ class References:
         """Whether a form of a function of one input is what that tends to where the input is 0."""
         return len(self._tensors) == 1 and self._double.is_limit_at_zero(form, column)
 
-    def has_limit(self, column: int, name: str) -> bool:
-        """Whether a result tends to a number as an input goes to 0."""
-        return self._double.has_limit_at_zero(column, name)
-
     def is_dense(self, form: Node) -> bool:
         """Whether a form is looked at in very many inputs."""
         return self._single.is_dense(unmarked([form]))

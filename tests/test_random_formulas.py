@@ -177,7 +177,7 @@ def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> No
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(300)
+@tried(120)
 @given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
 def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
     same_as_torch(part, text)
