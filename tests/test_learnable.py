@@ -16,6 +16,7 @@ from torch import nn
 
 from gradgen.errors import GradgenError
 from gradgen.load import load
+from gradgen.render import operator_text
 
 SPEC = '''
 @op
@@ -122,6 +123,68 @@ def test_torch_fx_keeps_it_whole(ops: ModuleType) -> None:
     for shape in ((4,), (2, 4)):
         x = torch.randn(shape)
         assert torch.equal(traced(x), network(x))
+
+
+def network_of(ops: ModuleType) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 3), ops.Prelu(3), nn.Linear(3, 2), ops.LearnedSwish()).double()
+
+
+def test_compiled_whole_it_learns_the_same(ops: ModuleType) -> None:
+    torch._dynamo.reset()
+    network = network_of(ops)
+    x = torch.randn(5, 4, dtype=torch.float64)
+    expected = torch.autograd.grad(network(x).square().sum(), [*network.parameters()])
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).square().sum(), [*network.parameters()]), expected)
+
+
+def test_exported_with_its_parameters(ops: ModuleType, tmp_path: Path) -> None:
+    network = network_of(ops)
+    program = torch.export.export(
+        network, (torch.randn(5, 4, dtype=torch.float64),), dynamic_shapes=({0: torch.export.Dim("batch")},)
+    )
+    torch.export.save(program, tmp_path / "program.pt2")
+    loaded = torch.export.load(tmp_path / "program.pt2")
+    assert loaded.state_dict.keys() == network.state_dict().keys()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    torch.testing.assert_close(loaded.module()(x), network(x))
+
+
+def test_gradients_of_its_parameters_for_each_sample(ops: ModuleType) -> None:
+    network = network_of(ops)
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
+    x = torch.randn(5, 4, dtype=torch.float64)
+
+    def loss(parameters: dict[str, torch.Tensor], sample: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(network, parameters, (sample,)).square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+    for k, sample in enumerate(x):
+        one = torch.autograd.grad(network(sample).square().sum(), [*network.parameters()])
+        for name, expected in zip(parameters, one, strict=True):
+            torch.testing.assert_close(found[name][k], expected)
+
+
+def test_an_ensemble_of_modules(ops: ModuleType) -> None:
+    """Each member has its own parameters, over which `vmap` goes."""
+    members = [network_of(ops) for _ in range(3)]
+    for k, member in enumerate(members):
+        with torch.no_grad():
+            member[1].weight.fill_(0.1 * k)
+            member[3].beta.fill_(1.0 + k)
+    stacked, _ = torch.func.stack_module_state(members)
+    x = torch.randn(5, 4, dtype=torch.float64)
+    found = torch.func.vmap(lambda state: torch.func.functional_call(members[0], state, (x,)))(stacked)
+    torch.testing.assert_close(found, torch.stack([member(x) for member in members]))
+
+
+def test_as_an_operator(tmp_path: Path) -> None:
+    module, formulas = build(SPEC, tmp_path)
+    for formula, learned in zip(formulas, (torch.tensor(1.5), torch.rand(3)), strict=True):
+        exec(operator_text(formula), {"rt": module.rt, **vars(module)})
+        inputs = [torch.randn(2, 3).requires_grad_(), learned.requires_grad_()]
+        torch.library.opcheck(getattr(torch.ops.gradgen, formula.name).default, inputs)
 
 
 def test_a_wrong_number_of_channels(ops: ModuleType) -> None:
