@@ -218,7 +218,10 @@ class Choice:
         return True
 
     def _alone(self, part: Node, names: tuple[str, ...]) -> Node:
-        """A part of a sum in the form that is best for it as a function of these inputs; as it is if there are none."""
+        """A part of a sum in the form that is best for it as a function of these inputs.
+
+        As it is if there are none, or when so many parts have been looked at.
+        """
         known = self._parts_alone
         if names and (part, names) not in known and len(known) < _MOST_ALONE:
             within = Choice([part], [], names, self._hyper, alone=known)

@@ -89,7 +89,9 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Taylor(Expansion):
-    """A form of a node as its first terms in powers of a difference, with functions of other inputs as coefficients."""
+    """A form of a node as its first terms in powers of a difference or an input, with functions of others as
+    coefficients.
+    """
 
     @property
     def reaches(self) -> tuple[float, ...]:
@@ -214,7 +216,7 @@ class Expansions:
                     yield Expansion(multiple, fixed, varying, variable, change.back(product), change=change)
 
     def _by_derivatives(self, form: Node, change: Change) -> Iterator[Expansion]:
-        """A form in powers of a difference d, if it is 0/0 there: derivatives of form*d**p by d."""
+        """A form in powers of a difference or an input d, if it is 0/0 there: derivatives of form*d**p by d."""
         d, zero, parts = change.variable, change.variable.graph.const(0), terms(written_out(form))
         for order in range(1, _HIGHEST_POLE + 1):
             products = [one * d**order if item is None else one * item * d**order for one, item in parts]
@@ -230,8 +232,8 @@ class Expansions:
                     break
                 if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
                     break
-            if any(below.op == "pow" and below.args[0].is_number(0) for below in topological(found)):
-                return  # a power of d that hangs on other inputs
+            if any(map(_is_no_number, topological(found))):
+                return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))
@@ -258,9 +260,9 @@ class Expansions:
     def _vanishes(self, node: Node) -> bool:
         """Whether a node is 0 whatever the inputs are, as far as two points can tell."""
         order = topological([node])
-        for first in (0.375, 1.25):
+        for first, hyper in itertools.product((0.375, 1.25), self._hypers()):
             inputs = {name: first + 0.1875 * k for k, name in enumerate(self._tensors)}
-            if not abs(self._exactly(order, {**inputs, **self._hyper})) < _NOTHING:
+            if not abs(self._exactly(order, {**inputs, **hyper})) < _NOTHING:
                 return False
         return True
 
@@ -282,15 +284,25 @@ class Expansions:
         return not mpmath.isfinite(self._exactly(order, point))  # the model has two errors left of log(q) - log(q)
 
     def has_limit(self, node: Node, name: str) -> bool:
-        """Whether a node tends to a number, from where it is real, as an input goes to 0 and others are about 1."""
-        order, about = topological([node]), {**dict.fromkeys(self._tensors, 1.25), **self._hyper}
-        for sign in (-1, 1):
-            near, nearer = (
-                self._exactly(order, {**about, name: sign * size}, _LIMIT_DIGITS) for size in (_NEAR, _NEAR**2)
-            )
-            if mpmath.isfinite(nearer) and abs(nearer - near) <= _CLOSE * max(1, abs(near)):
-                return True
-        return False
+        """Whether a node tends to one number, from wherever it is real, as an input goes to 0 and others are 1.25."""
+        order, others = topological([node]), dict.fromkeys(self._tensors, 1.25)
+        for hyper in self._hypers():
+            sizes = [sign * size for sign in (-1, 1) for size in (_NEAR, _NEAR**2)]
+            found = [self._exactly(order, {**others, **hyper, name: size}, _LIMIT_DIGITS) for size in sizes]
+            real = [value for value in found if not mpmath.isnan(value)]
+            if not real or any(not abs(value - real[-1]) <= _CLOSE * max(1, abs(real[-1])) for value in real):
+                return False
+        return True
+
+    def _hypers(self) -> list[dict[str, float | bool]]:
+        """The hyper-parameters, and others with other whole numbers: where one is 1 a pole may have no residue."""
+        whole = {name: value + 1 for name, value in self._hyper.items() if type(value) is int}
+        return [{**self._hyper}, {**self._hyper, **whole}] if whole else [{**self._hyper}]
+
+
+def _is_no_number(node: Node) -> bool:
+    """Whether a node is a power of 0, or a number that is infinite or none."""
+    return (node.op == "pow" and node.args[0].is_number(0)) or (node.number is not None and not node.number.is_finite)
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

@@ -61,8 +61,8 @@ class Inner:
             if before is not None:
                 written[form] = before
             origin = self._within.get(candidates.origin(node))
-            is_derivative = wrt and not argument.is_reciprocal
-            if is_derivative and origin is not None and not any(form in lower for lower in results[: len(wrt)]):
+            has_slope = not argument.is_reciprocal or argument.inside.isdisjoint(str(x.value) for x in wrt)
+            if wrt and has_slope and origin is not None and not any(form in lower for lower in results[: len(wrt)]):
                 origins[form] = (origin, argument.variable if wrt[0].value in argument.inside else wrt[0])
         first = [*dict.fromkeys([*results[0], *results[1]])]
         second = [node for node in results[2] if node not in first]

@@ -22,7 +22,6 @@ LOST = 1000.0  # errors beyond this are alike
 _WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
-_LITTLE, _MUCH = 4, 12  # steps of float64 that do not count beside so many of float32
 _HUGE = 1e300
 _QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
@@ -59,12 +58,9 @@ Comparison = Callable[[Quality, float, Quality, float], bool]
 
 
 def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
-    """Whether a form is more exact, or as exact and cheaper; float64 decides, unless float32 has much more to gain."""
+    """Whether a form is more exact, or as exact and cheaper."""
     new_rank, old_rank = rank(new), rank(old)
     factors = [_WIDE_COST if quality.single.error > TARGET else 1.0 for quality in (new, old)]
-    double, single = (one - other for one, other in zip(new_rank, old_rank, strict=True))
-    if abs(double) <= _LITTLE and abs(single) >= _MUCH:
-        return single < 0
     if new_rank != old_rank:
         return new_rank < old_rank
     return new_cost * factors[0] < _CHEAPER * old_cost * factors[1]

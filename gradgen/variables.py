@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Argument(Change):
-    """What some inputs are found in alone, linear in one of them: x - y of w*exp(-(x - y)**2).
+    """What some inputs are found in alone, linear in one of them or in its reciprocal: x - y of w*exp(-(x - y)**2).
 
     SymPy writes out 2*(x - y), so that it need not stand in the results as such.
 
@@ -85,7 +85,8 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     """What some inputs of all values are found in alone, which saves operations; None if there is nothing.
 
     The one with the most inputs in it, of these the one that saves most, of these the largest: (x - m)/s, not x - m.
-    Multiples of what stands for an argument already are as good as that.
+    Multiples and powers of what stands for an argument already are as good as that. The reciprocal of one input, h/x,
+    may be one of products of powers of x and functions of h/x, and cost an operation or two.
     """
     graph = values[0].graph
     variable, one = graph.input(_unlike(tensors)), graph.const(1)
@@ -93,7 +94,7 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     for place in topological(values):
         inside = frozenset(inputs_of([place])).intersection(tensors)
         _, rest = coefficient(place)  # a multiple of an input is as good as the input
-        is_multiple = rest is not None and rest.op in ("mul", "pow") and min(inside, default="").startswith(ARGUMENT)
+        is_multiple = rest is not None and rest.op in ("mul", "pow") and all(x.startswith(ARGUMENT) for x in inside)
         is_place = rest is not None and rest.op in ("add", "mul", "pow") and not is_multiple
         for name in sorted(inside) if is_place else ():
             solution = _solved(place, graph.input(name), variable)

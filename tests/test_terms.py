@@ -72,3 +72,19 @@ def test_a_hyper_parameter_in_the_coefficients(tmp_path: Path) -> None:
             assert out.item() == pytest.approx(binomial[1] + at * binomial[2], rel=1e-15)
             assert slope.item() == pytest.approx(binomial[2] + 2 * at * binomial[3], rel=1e-14)
             assert curvature.item() == pytest.approx(2 * binomial[3] + 6 * at * binomial[4], rel=1e-12)
+
+
+@pytest.mark.slow
+def test_a_pole_that_one_whole_number_lacks(tmp_path: Path) -> None:
+    """((1 + x)**2 - 1 - 2*x)/x**2 is 1, with any other exponent it has a pole at 0."""
+    module, _ = build("@op\ndef f(x, k: int = 2):\n    return ((1 + x)**k - 1 - 2*x)/x**2\n", tmp_path)
+    x = torch.tensor([1e-6, -1e-6], dtype=torch.float64)
+    assert module.f(x, 3).tolist() == pytest.approx([1e6 + 3, -1e6 + 3], rel=1e-9)
+    assert module.f(x).tolist() == pytest.approx([1, 1], rel=1e-3)
+
+
+def test_a_branch_that_is_a_pole_where_it_is_not_taken(tmp_path: Path) -> None:
+    module, _ = build(
+        "@op\ndef f(x):\n    return Piecewise((2/x, 2/x > Rational(1, 3)), (Rational(1, 6), True))\n", tmp_path
+    )
+    assert module.f(torch.tensor([4.0, -4.0, 8.0])).tolist() == pytest.approx([0.5, 1 / 6, 1 / 6])
