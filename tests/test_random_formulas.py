@@ -177,7 +177,7 @@ def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> No
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(120)
+@tried(80)
 @given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
 def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
     same_as_torch(part, text)
@@ -324,7 +324,7 @@ def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(25)
+@tried(15)
 @given(text=formulas())
 def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
