@@ -333,9 +333,7 @@ class Choice:
         poles = self._poles(self._forms[node])
         for quality, form, how in sorted(self._looked_at.get(node, ()) if poles else (), key=lambda one: rank(one[0])):
             if not self._poles(form, poles):
-                if quality.normal <= max(_SINGULAR, self._quality[node].normal):
-                    self._take(node, form, quality, [], how, _NO_NUMBER)
-                    self._filled.add(node)
+                self._fill_with(node, form, quality, how)
                 return
 
     def _fill_by_terms(self, node: Node, column: int) -> None:
@@ -355,8 +353,12 @@ class Choice:
         if self._poles(form, removable) or not self._references.is_same(form, column) or _reads_more(form, node):
             return
         (quality,) = self._references.measured([form], [column], near=True)
+        self._fill_with(node, form, quality, "with each term in the form that is best for it alone")
+
+    def _fill_with(self, node: Node, form: Node, quality: Quality, how: str) -> None:
+        """Take a form that is a number where the one so far is 0/0, unless it is far off elsewhere, and that is not."""
         if quality.normal <= max(_SINGULAR, self._quality[node].normal):
-            self._take(node, form, quality, [], "with each term in the form that is best for it alone", _NO_NUMBER)
+            self._take(node, form, quality, [], how, _NO_NUMBER)
             self._filled.add(node)
 
     def _fill_by_powers(self, node: Node, column: int) -> None:
@@ -420,17 +422,16 @@ class Choice:
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
-        form = (
-            self._extremes.kept(node, best.form, self._references.exact(column))
-            if len(self._tensors) > 1
-            else best.form
-        )
-        if (form is None and not is_gone) or _reads_more(form or best.form, node):
+        kept: Node | None = best.form
+        if len(self._tensors) > 1:
+            kept = self._extremes.kept(node, best.form, self._references.exact(column))
+        form = kept or best.form
+        if (kept is None and not is_gone) or _reads_more(form, node):
             return None
         if not is_gone and quality.normal <= _SINGULAR:
             self._unpatched[node] = self._forms[node], self.notes[node]
         how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
-        self._take(node, form or best.form, best.quality, self.notes[node], how, _NO_NUMBER)
+        self._take(node, form, best.quality, self.notes[node], how, _NO_NUMBER)
         if is_gone:
             self._filled.add(node)
         return best

@@ -23,6 +23,7 @@ _MOST_VARIABLES = 4  # that a series is looked for in
 _POLE_DIGITS = 80
 _LIMIT_DIGITS = 2000  # enough for what cancels several times where an input is as near 0 as that
 _NEAR, _CLOSE = 2.0**-100, 2.0**-40
+_ELSEWHERE = 1.25  # the other inputs, where one of them is 0
 _NOTHING = 2.0**-60  # what may be the rounding of 0
 _TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
@@ -277,15 +278,15 @@ class Expansions:
         """Whether a node is no number where some inputs are zero; a condition is none by itself."""
         if node.op in CONDITIONS:
             return False
-        zero = dict.fromkeys(self._tensors, 1.25) | dict.fromkeys(names, 0.0)
+        zero = dict.fromkeys(self._tensors, _ELSEWHERE) | dict.fromkeys(names, 0.0)
         order, point = topological([node]), {**zero, **self._hyper}
         if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):
             return True
         return not mpmath.isfinite(self._exactly(order, point))  # the model has two errors left of log(q) - log(q)
 
     def has_limit(self, node: Node, name: str) -> bool:
-        """Whether a node tends to one number, from wherever it is real, as an input goes to 0 and others are 1.25."""
-        order, others = topological([node]), dict.fromkeys(self._tensors, 1.25)
+        """Whether a node tends to one number, from wherever it is real, as an input goes to 0."""
+        order, others = topological([node]), dict.fromkeys(self._tensors, _ELSEWHERE)
         for hyper in self._hypers():
             sizes = [sign * size for sign in (-1, 1) for size in (_NEAR, _NEAR**2)]
             found = [self._exactly(order, {**others, **hyper, name: size}, _LIMIT_DIGITS) for size in sizes]
@@ -294,10 +295,10 @@ class Expansions:
                 return False
         return True
 
-    def _hypers(self) -> list[dict[str, float | bool]]:
+    def _hypers(self) -> list[Mapping[str, float | bool]]:
         """The hyper-parameters, and others with other whole numbers: where one is 1 a pole may have no residue."""
         whole = {name: value + 1 for name, value in self._hyper.items() if type(value) is int}
-        return [{**self._hyper}, {**self._hyper, **whole}] if whole else [{**self._hyper}]
+        return [self._hyper, {**self._hyper, **whole}] if whole else [self._hyper]
 
 
 def _is_no_number(node: Node) -> bool:
