@@ -19,7 +19,7 @@ from gradgen.cli import main
 from gradgen.evaluate import values
 from gradgen.explain import Explanation, Rewrite, _rewrites, explain, operations_of
 from gradgen.graph import Graph, Node, topological
-from gradgen.printers.latex import symbol
+from gradgen.printers.latex import LatexPrinter, symbol
 from gradgen.rewrite import recorded, rewrite
 from gradgen.rules import RULES
 
@@ -292,6 +292,18 @@ class TestLatex:
             r" + x \operatorname{sigmoid'}{\left(\beta x \right)} \beta",
             r"\]",
         ]
+
+    def test_squares(self) -> None:
+        """1**2 + x**2 and x*x, as kernels compute them, are 1 + x**2 and x**2 for a reader."""
+        graph = Graph()
+        x, one = graph.input("x"), graph.const(1)
+        norm = graph.apply("hypot", one, x)
+        assert LatexPrinter({}).expression(norm) == r"\sqrt{1 + x^{2}}"
+        quotient = graph.apply("unit", graph.mul(x, x), norm)
+        assert LatexPrinter({}).expression(quotient) == r"\frac{x^{2}}{\sqrt{1 + x^{2}}}"
+        shifted = graph.add(one, x)
+        twice = graph.mul(x, graph.apply("damp", shifted, shifted))
+        assert LatexPrinter({}).expression(twice) == r"x \left(1 + x\right) \left(1 + x\right)"
 
     @pytest.mark.parametrize(
         ("name", "expected"),

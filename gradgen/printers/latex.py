@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import sympy
@@ -97,12 +98,22 @@ def _is_subtracted(item: Expr) -> bool:
 def _mul(*items: Expr) -> Expr:
     parts = [part for item in items for part in (item.args if item.is_Mul else (item,)) if part != 1]
     numbers = [part for part in parts if part.is_Number]
-    rest = [part for part in parts if not part.is_Number]
+    times = Counter(part for part in parts if not part.is_Number)
+    rest = [power for part, count in times.items() for power in _power(part, count)]
     return sympy.Mul(*([sympy.Mul(*numbers)] if numbers else []), *rest, evaluate=False)
+
+
+def _power(part: Expr, count: int) -> list[Expr]:
+    """A factor that stands there some times: x*x is x**2, (1 + x)*(1 + x) remains."""
+    return [_pow(part, sympy.Integer(count))] if part.is_Symbol and count > 1 else [part] * count
 
 
 def _pow(base: Expr, exponent: Expr) -> Expr:
     return sympy.Pow(base, exponent, evaluate=False)
+
+
+def _square(u: Expr) -> Expr:
+    return u**2 if u.is_Number else _pow(u, sympy.Integer(2))
 
 
 def _exp(u: Expr) -> Expr:
@@ -134,7 +145,7 @@ _WRITTEN: dict[str, Callable[..., Basic]] = {
     "where": _where,
     "damp": lambda v, r: _mul(r, v),
     "unit": lambda a, h: _mul(a, _pow(h, sympy.S.NegativeOne)),
-    "hypot": lambda u, v: _pow(_add(_pow(u, sympy.Integer(2)), _pow(v, sympy.Integer(2))), sympy.S.Half),
+    "hypot": lambda u, v: _pow(_add(_square(u), _square(v)), sympy.S.Half),
     "cbrt": lambda u: _pow(u, Rational(1, 3)),
     "expm1": lambda u: _add(_exp(u), sympy.S.NegativeOne),
     "exp2": lambda u: _pow(sympy.Integer(2), u),
