@@ -20,6 +20,7 @@ from gradgen.graph import Node, coefficient, inputs_of, substitute, topological
 from gradgen.inner import Inner
 from gradgen.measure import Reference
 from gradgen.patches import Patch, Patches
+from gradgen.poles import Poles
 from gradgen.primitives import MARKS
 from gradgen.printed import as_printed, printed_alone
 from gradgen.printers.base import Printer
@@ -123,7 +124,8 @@ class Choice:
         self._patches = Patches(self._references)
         self._forms = {node: node for node in every}
         self._candidates = Candidates(tensors, origins or {}, written or {})
-        self._expansions = Expansions(tensors, hyper)
+        self._poles = Poles(tensors, hyper)
+        self._expansions = Expansions(tensors, self._poles)
         self._parts_alone = {} if alone is None else alone
         self._switched: set[Node] = set()  # those that have one form, or another one that equals it
         self._looked_at: dict[Node, list[tuple[Quality, Node, str]]] = {}
@@ -319,7 +321,7 @@ class Choice:
         if self._patch_within(node, column, is_as_good=False):
             return
         whole = factored(node)
-        at = self._poles(self._forms[node])
+        at = self._poles_of(self._forms[node])
         for part in [*self._expansions.parts(whole, at)]:
             patches = (
                 self._patch_near(node, column, expansion) for expansion in self._expansions.in_input(part, whole)
@@ -330,9 +332,9 @@ class Choice:
 
     def _fill(self, node: Node) -> None:
         """Of the forms that were looked at take the best that is a number where the one so far is 0/0, if one is."""
-        poles = self._poles(self._forms[node])
+        poles = self._poles_of(self._forms[node])
         for quality, form, how in sorted(self._looked_at.get(node, ()) if poles else (), key=lambda one: rank(one[0])):
-            if not self._poles(form, poles):
+            if not self._poles_of(form, poles):
                 self._fill_with(node, form, quality, how)
                 return
 
@@ -343,14 +345,14 @@ class Choice:
         """
         removable = self._removable(node)
         terms = self._candidates.terms(node) if removable else []
-        if len(terms) < 2 or not all(self._expansions.has_limit(*one) for one in itertools.product(terms, removable)):
+        if len(terms) < 2 or not all(self._poles.has_limit(*one) for one in itertools.product(terms, removable)):
             return
         names = [tuple(variables.tensors_of(term, self._tensors)) for term in terms]
         best = [
-            self._alone(*one) if self._poles(one[0], removable) else one[0] for one in zip(terms, names, strict=True)
+            self._alone(*one) if self._poles_of(one[0], removable) else one[0] for one in zip(terms, names, strict=True)
         ]
         form = reduce(node.graph.add, best)
-        if self._poles(form, removable) or not self._references.is_same(form, column) or _reads_more(form, node):
+        if self._poles_of(form, removable) or not self._references.is_same(form, column) or _reads_more(form, node):
             return
         (quality,) = self._references.measured([form], [column], near=True)
         self._fill_with(node, form, quality, "with each term in the form that is best for it alone")
@@ -368,11 +370,11 @@ class Choice:
 
     def _removable(self, node: Node) -> list[str]:
         """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
-        return [name for name in self._poles(self._forms[node]) if self._expansions.has_limit(node, name)]
+        return [name for name in self._poles_of(self._forms[node]) if self._poles.has_limit(node, name)]
 
-    def _poles(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
+    def _poles_of(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
         """Those of the inputs where a form is no number where they are zero."""
-        return [n for n in (self._tensors if names is None else names) if self._expansions.has_pole(form, [n])]
+        return [n for n in (self._tensors if names is None else names) if self._poles.has(form, [n])]
 
     def _patch_within(self, node: Node, column: int, is_as_good: bool) -> bool:
         """Take the form as a function of an argument if only that is a number where the argument is zero.
@@ -400,7 +402,7 @@ class Choice:
     def _patch_near(self, node: Node, column: int, expansion: Expansion) -> Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
         quality, place = self._quality[node], expansion.place
-        if expansion.change is None and self._expansions.has_pole(place, inputs_of([place])):
+        if expansion.change is None and self._poles.has(place, inputs_of([place])):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(node, expansion)
         if not self._is_singular(node) and not has_pole:
@@ -418,7 +420,7 @@ class Choice:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
-        is_removed = is_other or not self._expansions.has_pole(best.form, inputs_of([place]))
+        is_removed = is_other or not self._poles.has(best.form, inputs_of([place]))
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
@@ -516,12 +518,12 @@ class Choice:
         if expansion.change is not None:
             return self._has_pole_within(expansion.change, form)
         if place.op in ("mul", "hypot"):  # a product is 0 where an input is, a norm where all are
-            return self._expansions.has_pole(form, set(inputs_of([place])).intersection(self._tensors))
-        return self._expansions.has_pole(form if variable is place else expansion.root, inputs_of([variable]))
+            return self._poles.has(form, set(inputs_of([place])).intersection(self._tensors))
+        return self._poles.has(form if variable is place else expansion.root, inputs_of([variable]))
 
     def _has_pole_within(self, change: variables.Change, form: Node) -> bool:
         """Whether a form of a result is no number where the variable of a change is zero."""
-        return self._expansions.has_pole(change.moved([form])[0], [str(change.variable.value)])
+        return self._poles.has(change.moved([form])[0], [str(change.variable.value)])
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""

@@ -5,26 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 
-import mpmath
 from mpmath import mpf
 
-from gradgen import interpolate, mpfr, series, variables
+from gradgen import interpolate, series, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
-from gradgen.model import FORMATS, Program
+from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
-_POLE_DIGITS = 80
-_LIMIT_DIGITS = 2000  # enough for what cancels several times where an input is as near 0 as that
-_NEAR, _CLOSE = 2.0**-100, 2.0**-40
-_ELSEWHERE = 1.25  # the other inputs, where one of them is 0
-_NOTHING = 2.0**-60  # what may be the rounding of 0
 _TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
@@ -161,12 +155,12 @@ class Expansions:
 
     Args:
         tensors: the names of its tensor inputs.
-        hyper: a value for each hyper-parameter.
+        poles: where its nodes are no numbers.
     """
 
-    def __init__(self, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> None:
+    def __init__(self, tensors: Sequence[str], poles: Poles) -> None:
         self._tensors = tensors
-        self._hyper = hyper
+        self._poles = poles
 
     def of(self, node: Node) -> Iterator[Expansion]:
         """Where to look for a series: a form of the node as something fixed times a function of a variable alone."""
@@ -190,7 +184,7 @@ class Expansions:
         poles = []
         for change in variables.sums(node, self._tensors):
             (moved,) = change.moved([node])
-            if self.has_pole(moved, [variables.DIFFERENCE]):
+            if self._poles.has(moved, [variables.DIFFERENCE]):
                 form = factored(rewrite([moved])[0])
                 poles.append((moved, change))
                 if change.place not in known:
@@ -222,7 +216,7 @@ class Expansions:
         for order in range(1, _HIGHEST_POLE + 1):
             products = [one * d**order if item is None else one * item * d**order for one, item in parts]
             (term,) = rewrite([reduce(form.graph.add, products)])
-            if self.has_pole(term, [variables.DIFFERENCE]):
+            if self._poles.has(term, [variables.DIFFERENCE]):
                 continue
             found = []
             for k in range(order + _TAYLOR_TERMS):
@@ -231,12 +225,12 @@ class Expansions:
                     (term,) = rewrite(gradient(term, [d]))
                 except NotImplementedError:
                     break
-                if len(topological([term])) > _LARGEST or self.has_pole(term, [variables.DIFFERENCE]):
+                if len(topological([term])) > _LARGEST or self._poles.has(term, [variables.DIFFERENCE]):
                     break
             if any(map(_is_no_number, topological(found))):
                 return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
             coefficients = rewrite(found[order:])
-            if coefficients and all(map(self._vanishes, found[:order])):  # else it is a pole
+            if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))
                 yield Taylor(form, d.graph.const(1), near, d, change.place, change=change)
             return
@@ -255,50 +249,8 @@ class Expansions:
     def in_input(self, part: Node, whole: Node) -> Iterator[Expansion]:
         """A part of a form as something fixed times a function of an input that is no number where that is 0."""
         for fixed, varying, variable in _functions_of_one(part, self._tensors):
-            if variable.op == "input" and self.has_pole(varying, [str(variable.value)]):
+            if variable.op == "input" and self._poles.has(varying, [str(variable.value)]):
                 yield Expansion(part, fixed, varying, variable, variable, whole)
-
-    def _vanishes(self, node: Node) -> bool:
-        """Whether a node is 0 whatever the inputs are, as far as two points can tell."""
-        order = topological([node])
-        for first, hyper in itertools.product((0.375, 1.25), self._hypers()):
-            inputs = {name: first + 0.1875 * k for k, name in enumerate(self._tensors)}
-            if not abs(self._exactly(order, {**inputs, **hyper})) < _NOTHING:
-                return False
-        return True
-
-    @staticmethod
-    def _exactly(order: list[Node], point: Mapping[str, float | bool], bits: int = _POLE_DIGITS) -> mpf:
-        """The last of some nodes at a point, to more digits than any type has."""
-        with mpmath.workprec(bits):
-            lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
-            return mpfr.Program(order, [order[-1]])(lifted)[0]
-
-    def has_pole(self, node: Node, names: Iterable[str]) -> bool:
-        """Whether a node is no number where some inputs are zero; a condition is none by itself."""
-        if node.op in CONDITIONS:
-            return False
-        zero = dict.fromkeys(self._tensors, _ELSEWHERE) | dict.fromkeys(names, 0.0)
-        order, point = topological([node]), {**zero, **self._hyper}
-        if not math.isfinite(Program(order, FORMATS["float64"]).at(point)[-1]):
-            return True
-        return not mpmath.isfinite(self._exactly(order, point))  # the model has two errors left of log(q) - log(q)
-
-    def has_limit(self, node: Node, name: str) -> bool:
-        """Whether a node tends to one number, from wherever it is real, as an input goes to 0."""
-        order, others = topological([node]), dict.fromkeys(self._tensors, _ELSEWHERE)
-        for hyper in self._hypers():
-            sizes = [sign * size for sign in (-1, 1) for size in (_NEAR, _NEAR**2)]
-            found = [self._exactly(order, {**others, **hyper, name: size}, _LIMIT_DIGITS) for size in sizes]
-            real = [value for value in found if not mpmath.isnan(value)]
-            if not real or any(not abs(value - real[-1]) <= _CLOSE * max(1, abs(real[-1])) for value in real):
-                return False
-        return True
-
-    def _hypers(self) -> list[Mapping[str, float | bool]]:
-        """The hyper-parameters, and others with other whole numbers: where one is 1 a pole may have no residue."""
-        whole = {name: value + 1 for name, value in self._hyper.items() if type(value) is int}
-        return [self._hyper, {**self._hyper, **whole}] if whole else [self._hyper]
 
 
 def _is_no_number(node: Node) -> bool:

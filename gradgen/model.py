@@ -372,7 +372,8 @@ def _of_infinite(op: str, value: Array, r: Array, scaled_up: Array) -> Array:
 
 def _off(op: str, form: Format, places: Array) -> Array:
     """By what share of its value a function errs before it is rounded."""
-    off: Array = _SIDES[places % len(_SIDES)] * (PRIMITIVES[op].ulps - 0.5) * 2.0**-form.digits
+    ulps = PRIMITIVES[op].ulps if form.dtype is np.float32 else PRIMITIVES[op].double_ulps
+    off: Array = _SIDES[places % len(_SIDES)] * (ulps - 0.5) * 2.0**-form.digits
     return off
 
 

@@ -103,7 +103,7 @@ def hyper_parameters(defaults: Mapping[str, float | bool], dtype: str) -> list[d
 
     With a default of 1 or 2 no product is rounded, and float32 has it exactly.
     """
-    near = {name: _less_simple(value, dtype) if type(value) is float else value for name, value in defaults.items()}
+    near = {name: _less_simple(value, dtype) for name, value in defaults.items()}
     return [dict(defaults)] if near == defaults else [dict(defaults), near]
 
 
@@ -114,7 +114,9 @@ def some(drawn: Sequence[Mapping[str, float]], dtype: str) -> Iterator[Mapping[s
             yield point
 
 
-def _less_simple(value: float, dtype: str) -> float:
+def _less_simple(value: float | bool, dtype: str) -> float | bool:
+    if not isinstance(value, float):
+        return value if isinstance(value, bool) else value + 1
     near = FORMATS[dtype].rounded(_BESIDE_DEFAULT * value if value else _BESIDE_ZERO)
     unit = math.ldexp(1.0, math.frexp(near)[1] - MANTISSA[dtype])
     return near + _ROUNDED_BY * unit if dtype == "float32" else near

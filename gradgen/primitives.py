@@ -49,6 +49,7 @@ class Primitive:
         has_products: whether it vanishes, and products with it need care of their own: `PRODUCTS`.
         ulps: the error, in units in the last place, that its texts may have: the largest of what CUDA's programming
             guide and the C library's manual document for either type, and of what is measured for our own.
+        double_ulps: the same in float64 alone, of which some have more digits right.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Primitive:
     growth: frozenset[str] = frozenset()
     has_products: bool = False
     ulps: float = 1.0
+    double_ulps: float = 1.0
 
 
 def _f(op: str, *args: Any) -> Node:
@@ -408,6 +410,7 @@ def _row(
     growth: str = "",
     text: str = "",
     ulps: float = 1.0,
+    double_ulps: float | None = None,
 ) -> Primitive:
     """A row with the usual spellings filled in: name(...) in C, torch.name(...) unless gradgen brings its own.
 
@@ -432,6 +435,7 @@ def _row(
         growth=frozenset(growth.split(", ")) - {""},
         has_products=name in scaled.VANISHING,
         ulps=ulps,
+        double_ulps=ulps if double_ulps is None else double_ulps,
     )
 
 
@@ -445,7 +449,7 @@ _ROWS = [
     # Arithmetic and selection. The printers know their precedence; the spellings here are for a row read alone.
     _row("add", lambda y, a, b: (1, 1), "{0} + {1}", "{0} + {1}", exact=lambda a, b: a + b, arity=2),
     _row("mul", lambda y, a, b: (b, a), "{0} * {1}", "{0} * {1}", exact=lambda a, b: a * b, arity=2),
-    _row("pow", _pow, "pow({0}, {1})", "torch.pow({0}, {1})", exact=_pow_exact, arity=2, ulps=4),
+    _row("pow", _pow, "pow({0}, {1})", "torch.pow({0}, {1})", exact=_pow_exact, arity=2, ulps=4, double_ulps=2),
     _row(
         "where", _where, "{0} ? {1} : {2}", "torch.where({0}, {1}, {2})", exact=lambda c, p, q: p if c else q, arity=3
     ),
@@ -482,6 +486,7 @@ _ROWS = [
         sympy=cfunctions.exp2,
         growth="vanishes, explodes",
         ulps=2,
+        double_ulps=1,
     ),
     _row("log2", lambda y, x: (1 / (x * sympy.log(2)),), exact=lambda x: mpmath.log(x, 2), sympy=cfunctions.log2),
     _row("log10", lambda y, x: (1 / (x * sympy.log(10)),), sympy=cfunctions.log10, ulps=2),
@@ -546,7 +551,7 @@ _ROWS = [
     # Circular functions
     _row("sin", lambda y, x: (_f("cos", x),), sympy=sympy.sin, growth="bounded, keeps zero", ulps=2),
     _row("cos", lambda y, x: (-_f("sin", x),), sympy=sympy.cos, growth="bounded", ulps=2),
-    _row("tan", lambda y, x: (1 + y**2,), sympy=sympy.tan, growth="keeps zero", ulps=4),
+    _row("tan", lambda y, x: (1 + y**2,), sympy=sympy.tan, growth="keeps zero", ulps=4, double_ulps=2),
     _row("asin", lambda y, x: (1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.asin, growth="bounded, keeps zero", ulps=2),
     _row("acos", lambda y, x: (-1 / _sqrt((1 - x) * (1 + x)),), sympy=sympy.acos, growth="bounded", ulps=2),
     _row("atan", lambda y, x: (_f("hypot", 1, x) ** -2,), sympy=sympy.atan, growth="bounded, keeps zero", ulps=2),
@@ -560,6 +565,7 @@ _ROWS = [
         sympy=sympy.atan2,
         growth="bounded",
         ulps=3,
+        double_ulps=2,
     ),
     _row("sinc", lambda y, x: (_f("dsinc", x),), sympy=sympy.sinc, growth="bounded", ulps=1.1),
     _row("sin_pi", lambda y, x: (sympy.pi * _f("cos_pi", x),), exact=mpmath.sinpi, growth="bounded", ulps=2),
@@ -575,7 +581,7 @@ _ROWS = [
     ),
     _row("dlangevin", lambda y, x: (_f("d2langevin", x),), exact=_langevin_exact(1), growth="bounded", ulps=2.4),
     _row("d2langevin", None, exact=_langevin_exact(2), growth="bounded", ulps=4),
-    _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero", ulps=3),
+    _row("sinh", lambda y, x: (_f("cosh", x),), sympy=sympy.sinh, growth="explodes, keeps zero", ulps=3, double_ulps=2),
     _row("cosh", lambda y, x: (_f("sinh", x),), sympy=sympy.cosh, growth="explodes", ulps=2),
     _row("tanh", lambda y, x: (_f("sech", x) ** 2,), sympy=sympy.tanh, growth="bounded, keeps zero", ulps=2.5),
     _row(
@@ -588,7 +594,9 @@ _ROWS = [
     _row("csch", lambda y, x: (-y / _f("tanh", x),), sympy=sympy.csch, growth="vanishes", ulps=2.1),
     _row("asinh", lambda y, x: (1 / _f("hypot", 1, x),), sympy=sympy.asinh, growth="keeps zero", ulps=3),
     _row("acosh", lambda y, x: (1 / (_sqrt(x - 1) * _sqrt(x + 1)),), sympy=sympy.acosh, ulps=4),
-    _row("atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero", ulps=3),
+    _row(
+        "atanh", lambda y, x: (1 / ((1 - x) * (1 + x)),), sympy=sympy.atanh, growth="keeps zero", ulps=3, double_ulps=2
+    ),
     # Of the reciprocal, which may overflow where the function and its derivative are numbers
     _row(
         "acot",
@@ -710,6 +718,7 @@ _PRODUCTS = [
         exact=lambda r, t, f=_BY_NAME[of].mpmath: r * f(t),
         arity=2,
         ulps=_BY_NAME[of].ulps + 0.8,
+        double_ulps=_BY_NAME[of].double_ulps + 0.8,
     )
     for name, of in PRODUCTS.items()
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from contextlib import nullcontext
@@ -11,15 +10,15 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-import sympy
 import torch
 from building import build
 from mpmath import mpf
+from nodes import parsed
 
 from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, marked
 from gradgen.evaluate import values
-from gradgen.graph import Graph, Node, topological
+from gradgen.graph import Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
@@ -32,14 +31,6 @@ EXPRESSIONS = [
 ]  # fmt: skip
 THROUGH_FUNCTIONS = ["exp({})", "sin({})", "log({})", "erfc({})"]
 PRODUCTS = ["x*exp(-x)", "x*y*exp(-x*y)", "x*sigmoid(-x*y)", "x*sech(x*y)", "(x + y)*logistic_density(x*y)"]
-
-
-def parsed(text: str) -> Node:
-    graph = Graph()
-    names = {name: graph.input(name) for name in ("x", "y")}
-    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": graph.const(sympy.pi)}
-    return graph.node(eval(text, {}, names))
 
 
 def exact(root: Node, point: dict[str, float]) -> mpf:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import mpmath
+import nodes
 import pytest
 import sympy
 import torch
@@ -50,11 +51,7 @@ from gradgen.rewrite import factored, rewrite
 
 def parsed(text: str) -> Node:
     """An expression of x, y, z (tensors) and k (a hyper-parameter) in its sound form."""
-    graph = Graph(["k"])
-    names = {name: graph.input(name) for name in ("x", "y", "z", "k")}
-    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    names["sqrt"] = lambda x: x**sympy.S.Half
-    return rewrite([graph.node(eval(text, {"sympy": sympy}, names))])[0]
+    return rewrite([nodes.parsed(text)])[0]
 
 
 def value(root: Node, point: dict[str, mpf]) -> mpf:

@@ -9,18 +9,17 @@ from contextlib import contextmanager
 
 import mpmath
 import pytest
-import sympy
 from mpmath import mpf
+from nodes import parsed
 from rule_examples import EXAMPLES, Example, named
 
 from gradgen import rational
 from gradgen import rewrite as rewriting
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
-from gradgen.graph import Graph, Node, topological
+from gradgen.graph import Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
-from gradgen.primitives import PRIMITIVES
 from gradgen.quality import BAR
 from gradgen.rewrite import rewrite, tried
 from gradgen.rules import RULES, Rule
@@ -29,15 +28,6 @@ from gradgen.ulp import mixed_error
 HYPER = "k"
 TURNS = range(6)  # after so many the model's functions err to the same sides again
 INFINITE = mpf(2) ** 5000  # stands for an infinite input
-
-
-def written(text: str) -> Node:
-    """A formula before any rule."""
-    graph = Graph([HYPER])
-    names = {name: graph.input(name) for name in ("x", "y", "z", HYPER)}
-    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    names |= {"sqrt": lambda u: u**sympy.S.Half, "pi": sympy.pi}
-    return graph.node(eval(text, {}, names))
 
 
 def derived(node: Node, by: str) -> Node:
@@ -49,7 +39,7 @@ def derived(node: Node, by: str) -> Node:
 
 def forms(example: Example, after: str) -> list[Node]:
     """What the rules make of an example; or what other form of it, or of its value, has this name, if one has."""
-    (value,) = rewrite([written(example.text)])
+    (value,) = rewrite([parsed(example.text)])
     result = derived(value, example.by)
     if not after:
         return [result]
@@ -78,7 +68,7 @@ def least_error(example: Example, after: str) -> float:
 @functools.cache
 def exact(example: Example) -> tuple[mpf, mpf]:
     """The result of the formula as it was written, and the largest |x * d result/dx| over its tensors x."""
-    node = written(example.text)
+    node = parsed(example.text)
     order = topological([node])
 
     def value(point: dict[str, mpf]) -> mpf:

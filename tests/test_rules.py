@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import random
 
 import mpmath
 import pytest
 import sympy
 from mpmath import mpf
+from nodes import parsed
 
 from gradgen.evaluate import values
-from gradgen.graph import Graph, Node, inputs_of, topological
-from gradgen.primitives import PRIMITIVES
+from gradgen.graph import Node, inputs_of, topological
 from gradgen.rewrite import _Pattern, factored, multiplied_out, rewrite
 from gradgen.rules import (
     RULES,
@@ -93,10 +92,7 @@ def test_rule_is_an_identity(rule: Rule) -> None:
 
 def sound(build: str) -> str:
     """What becomes of an expression of x, y (tensors) and k (a hyper-parameter)."""
-    graph = Graph(["k"])
-    names = {name: graph.input(name) for name in ("x", "y", "k")}
-    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    return repr(rewrite([eval(build, {"sympy": sympy}, names)])[0])
+    return repr(rewrite([parsed(build)])[0])
 
 
 @pytest.mark.parametrize(
@@ -163,10 +159,7 @@ def test_a_sum_is_matched_only_up_to_a_common_factor() -> None:
     ],
 )
 def test_products_that_repeat_a_factor_keep_their_value(text: str) -> None:
-    graph = Graph(["k"])
-    names = {name: graph.input(name) for name in ("x", "y", "k")}
-    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
-    node = graph.node(eval(text, {}, names))
+    node = parsed(text)
     point = {"x": mpf("0.7"), "y": mpf("-1.3"), "k": mpf("2.1")}
     (new,) = rewrite([node])
     for form in (new, factored(new), multiplied_out(new)):

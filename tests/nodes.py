@@ -1,0 +1,19 @@
+"""Nodes for a test, from text."""
+
+from __future__ import annotations
+
+import functools
+
+import sympy
+
+from gradgen.graph import Graph, Node
+from gradgen.primitives import PRIMITIVES
+
+
+def parsed(text: str) -> Node:
+    """An expression of x, y, z (tensors), k (a hyper-parameter) and the primitives, before any rule."""
+    graph = Graph(["k"])
+    names = {name: graph.input(name) for name in ("x", "y", "z", "k")}
+    names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
+    names |= {"sqrt": lambda u: u**sympy.S.Half, "pi": graph.const(sympy.pi)}
+    return graph.node(eval(text, {"sympy": sympy}, names))
