@@ -49,6 +49,7 @@ class _Fact:
         grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
         pole: it grows as a power near 0.
+        decays: it is the reciprocal of what grows as a power.
         finite: it has no pole at a finite input but 0, where what vanishes for large inputs does not.
     """
 
@@ -59,6 +60,7 @@ class _Fact:
     explodes: bool = False
     grows: bool = False
     pole: bool = False
+    decays: bool = False
     powerlike: bool = True
     finite: bool = True
 
@@ -111,6 +113,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         explodes=explodes,
         grows=powerlike and finite and _grows(node, args),
         pole=powerlike and finite and _has_pole_at_zero(node, args),
+        decays=powerlike and _decays(node, args),
         finite=finite,
         powerlike=powerlike and (node.op != "pow" or not args[1].tensors),
     )
@@ -193,6 +196,13 @@ def _grows(node: Node, args: list[_Fact]) -> bool:
     return node.op in growing and any(arg.grows for arg in args)
 
 
+def _decays(node: Node, args: list[_Fact]) -> bool:
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return exponent is not None and bool(exponent.is_negative) and args[0].grows
+    return node.op == "mul" and any(arg.decays for arg in args)
+
+
 def _has_pole_at_zero(node: Node, args: list[_Fact]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
@@ -211,6 +221,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
 # A factor that vanishes exponentially wins against one that grows as a power, at infinity and where either overflows.
 
 
+_INFINITE = 2000  # whose exponential is infinite, as is that of a number that is less by all digits of a type
 _LONGEST = 16  # factors of a product that are looked at together, through shared products as well
 
 
@@ -259,6 +270,8 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     rest = [factor for factor in found if factor not in vanishing and factor not in growing and factor not in apart]
     graph = node.graph
     bound = _product(graph, growing)
+    if any(known[factor].decays for factor in growing):
+        bound = _sign_where_lost(growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes])
     if added:
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
@@ -282,6 +295,19 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _sign_where_lost(found: Iterable[Factor], product: Node, exponentials: Iterable[Node]) -> Node:
+    """A product that may vanish, but for its sign where it is bound to an exponential that is infinite for all of them.
+
+    For 1/x/x may be 0 where exp(x)/x/x is infinite.
+    """
+    graph = product.graph
+    signs = [graph.apply("sign", base) for base, exponent in found if exponent % 2 and known_sign(base) <= 0]
+    for exponential in exponentials:
+        is_lost = graph.apply("gt", exponential.args[0], graph.const(_INFINITE))
+        product = graph.where(is_lost, reduce(graph.mul, signs, graph.const(1)), product)
+    return product
 
 
 def _has_products(base: Node) -> bool:
@@ -310,10 +336,12 @@ def _vanishing_beside(factor: Factor, known: Mapping[Factor, _Fact]) -> list[Fac
     fact = known[factor]
     if fact.explodes and not fact.rapid:  # only what vanishes as the exponential of an exponential wins against that
         return [other for other in known if known[other].rapid and fact.tensors <= known[other].tensors]
-    if not (fact.grows or fact.pole) or fact.vanishes:
+    if not (fact.grows or fact.pole or fact.decays) or fact.vanishes:
         return []
     related = [other for other in known if known[other].tensors & fact.tensors]
     vanishing = [other for other in related if known[other].vanishes]
+    if not (fact.grows or fact.pole):  # what decays is bound to what explodes on the other side
+        vanishing = [other for other in vanishing if known[other].explodes and _has_products(other[0])]
     if not any(fact.tensors <= known[other].tensors for other in vanishing):
         return []
     if not all(known[other].powerlike for other in related if other not in vanishing):

@@ -8,7 +8,9 @@ The formulas are those of Abramowitz & Stegun (1964), and of FDLIBM (Sun Microsy
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from gradgen.scaled import VANISHING
 
 Array = Any  # of doubles
 
+_LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first has 32 bits
 _EXPONENTIAL = [1 / math.factorial(k) for k in range(14, 0, -1)]  # of (exp(r) - 1)/r
 _LOGARITHM = [2 / (2 * k + 1) for k in range(12, 0, -1)]  # of log((1 + s)/(1 - s))/s - 2, in s^2
@@ -37,7 +40,7 @@ def _nested(x: Array, coefficients: Sequence[float]) -> Array:
 def _reduced(x: Array) -> tuple[Array, Array]:
     """n and r with x = n log(2) + r, |r| <= log(2)/2."""
     within = np.clip(x, -_MOST, _MOST)
-    n = np.rint(within / math.log(2))
+    n = np.rint(within / _LN2)
     return n, (within - n * _LN2_HIGH) - n * _LN2_LOW
 
 
@@ -114,7 +117,7 @@ def softplus(x: Array) -> Array:
 
 
 def logaddexp(a: Array, b: Array) -> Array:
-    return np.where(a == b, a + math.log(2), np.maximum(a, b) + log1p(exp(-abs(a - b))))
+    return np.where(a == b, a + _LN2, np.maximum(a, b) + log1p(exp(-abs(a - b))))
 
 
 def pow(base: Array, exponent: Array) -> Array:
@@ -135,7 +138,8 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 def _positive_erfcx(order: int, a: Array) -> Array:
     near, far = np.minimum(a, 1.0), np.maximum(a, 1.0)
-    above = _nested(1 - 6 / (far + 2), tables.HIGH[order]) / (1 + 2 * far) ** (order + 1)
+    power = reduce(operator.mul, [1 + 2 * far] * (order + 1))  # numpy's own is not the same everywhere
+    above = _nested(1 - 6 / (far + 2), tables.HIGH[order]) / power
     return np.where(a < 1, _nested(2 * near - 1, tables.LOW[order]), above)
 
 
@@ -174,7 +178,7 @@ def i2erfcx(x: Array) -> Array:
 def asinh(x: Array) -> Array:
     a = np.minimum(abs(x), 1e10)
     near = log1p(a + a * a / (1 + np.sqrt(1 + a * a)))
-    return np.copysign(np.where(abs(x) < 1e10, near, log(abs(x)) + math.log(2)), x)
+    return np.copysign(np.where(abs(x) < 1e10, near, log(abs(x)) + _LN2), x)
 
 
 def atanh(x: Array) -> Array:

@@ -88,27 +88,40 @@ def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
     Multiples and powers of what stands for an argument already are as good as that. The reciprocal of one input, h/x,
     may be one of products of powers of x and functions of h/x, and cost an operation or two.
     """
-    graph = values[0].graph
-    variable, one = graph.input(_unlike(tensors)), graph.const(1)
     best, most = None, (0, 0)
+    for found in _arguments(values, tensors):
+        worth = _worth(found, values)
+        if worth is not None and worth >= most:
+            best, most = found, worth
+    return best
+
+
+def _arguments(values: Sequence[Node], tensors: Sequence[str]) -> Iterator[Argument]:
+    """The sums, products and powers below some nodes that can be solved for an input: each with each of its inputs."""
+    graph = values[0].graph
+    variable = graph.input(_unlike(tensors))
     for place in topological(values):
         inside = frozenset(inputs_of([place])).intersection(tensors)
         _, rest = coefficient(place)  # a multiple of an input is as good as the input
         is_multiple = rest is not None and rest.op in ("mul", "pow") and all(x.startswith(ARGUMENT) for x in inside)
-        is_place = rest is not None and rest.op in ("add", "mul", "pow") and not is_multiple
-        for name in sorted(inside) if is_place else ():
-            solution = _solved(place, graph.input(name), variable)
-            found = Argument(place, variable, graph.input(name), solution, inside) if solution else None
-            is_reciprocal = found is not None and found.is_reciprocal
-            if found and is_reciprocal and (len(inside) > 1 or not all(map(found.is_all_but_a_factor, values))):
-                continue
-            forms = [found.within(value, one) for value in values] if found else []
-            known = [form for form in forms if form is not None and form.args]
-            saved = len(topological(values)) - len(topological(known)) - len(inside)
-            worth = len(inside), max(0, saved) if saved >= -_RECIPROCAL * is_reciprocal else saved
-            if len(known) == len(values) and worth[1] >= 0 and worth >= most:
-                best, most = found, worth
-    return best
+        if rest is None or rest.op not in ("add", "mul", "pow") or is_multiple:
+            continue
+        for x in map(graph.input, sorted(inside)):
+            solution = _solved(place, x, variable)
+            if solution is not None:
+                yield Argument(place, variable, x, solution, inside)
+
+
+def _worth(found: Argument, values: Sequence[Node]) -> tuple[int, int] | None:
+    """How many inputs an argument stands for, and how many operations it saves; None where it does not serve."""
+    inside, is_reciprocal = found.inside, found.is_reciprocal
+    if is_reciprocal and (len(inside) > 1 or not all(map(found.is_all_but_a_factor, values))):
+        return None
+    forms = [found.within(value, value.graph.const(1)) for value in values]
+    known = [form for form in forms if form is not None and form.args]
+    saved = len(topological(values)) - len(topological(known)) - len(inside)
+    least = -_RECIPROCAL if is_reciprocal else 0
+    return (len(inside), max(0, saved)) if len(known) == len(values) and saved >= least else None
 
 
 def _unlike(names: Sequence[str]) -> str:

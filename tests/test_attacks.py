@@ -526,3 +526,24 @@ def test_the_root_of_a_product_has_a_slope_where_a_factor_is_0(
             at = torch.tensor(x, requires_grad=True), torch.tensor(y, requires_grad=True)
             found = torch.autograd.grad(module.f(*at), at)
             assert [one.item() for one in found] == pytest.approx(slopes, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("formula", ["exp(x)/(1 + x**2)", "exp(-x)/x**3", "exp(2*x)/sqrt(1 + x**2)"])
+def test_an_exponential_over_a_power_overflows_where_it_does_itself(formula: str, tmp_path: Path) -> None:
+    """Not where the exponential alone does; and where the power's reciprocal is 0 it is still infinite."""
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    points = [sign * x for x in (1.5, 354.9, 358.0, 709.5, 712.0, 720.0, 740.0, 2100.0, 1e200) for sign in (1, -1)]
+    x = torch.tensor(points, dtype=torch.float64, requires_grad=True)
+
+    def exact(at: float, order: int) -> float:
+        with mpmath.workdps(300):
+            value = mpmath.diff(lambda x: eval(formula, {"exp": mpmath.exp, "sqrt": mpmath.sqrt, "x": x}), at, order)
+            return float(value)
+
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            out = module.f(x)
+            (slope,) = torch.autograd.grad(out.sum(), x)
+            for found, order in ((out, 0), (slope, 1)):
+                right = [exact(at, order) for at in points]
+                assert found.tolist() == pytest.approx(right, rel=4e-15, abs=1e-320), (path, order)

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import random
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from torch import Tensor
 
+from gradgen import rewrite as rewriting
 from gradgen.choose import Choice
 from gradgen.compensate import compensated
 from gradgen.differentiate import gradient
@@ -35,6 +37,7 @@ from gradgen.measure import Reference
 from gradgen.model import FORMATS
 from gradgen.quality import BAR
 from gradgen.rewrite import rewrite
+from gradgen.rules import Rule
 from gradgen.share import share
 from gradgen.ulp import MANTISSA
 from gradgen.verify import reference
@@ -69,12 +72,38 @@ BINARY = [
 
 
 def formulas() -> st.SearchStrategy[str]:
-    def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        unary = st.builds(lambda form, a: form.format(a), st.sampled_from(UNARY), inner)
-        binary = st.builds(lambda form, a, b: form.format(a, b), st.sampled_from(BINARY), inner, inner)
-        return st.one_of(unary, binary)
+    """Formulas of x, by seeds: Hypothesis's own recursion draws `x`, `Max(2, 2)` and the like again and again."""
+    return st.integers(0, 2**32).map(drawn)
 
-    return st.recursive(st.sampled_from(LEAVES), grow, max_leaves=6).filter(lambda text: "x" in text.replace("exp", ""))
+
+def drawn(seed: int) -> str:
+    """A formula in which x and at least two functions are."""
+    randoms = random.Random(seed)
+    while True:
+        text = grown(randoms, randoms.choice([1, 2, 2, 3]))
+        functions = re.findall(r"(?!Rational)\b[A-Za-z_]\w*(?=\()", text)
+        if re.search(r"\bx\b", text) and len(functions) >= 2:
+            return text
+
+
+def grown(randoms: random.Random, leaves: int) -> str:
+    """A formula with so many leaves, with functions of some of its parts."""
+    if leaves == 1:
+        text = randoms.choice(["x", "x", "y", *LEAVES])
+    else:
+        left = randoms.randint(1, leaves - 1)
+        form = randoms.choice(BINARY)
+        text = form.format(grown(randoms, left), grown(randoms, leaves - left))
+    return randoms.choice(UNARY).format(text) if randoms.random() < 0.6 else text
+
+
+def test_formulas_that_are_drawn_differ_and_are_worth_it() -> None:
+    texts = [drawn(seed) for seed in range(200)]
+    assert len({*texts}) > 190
+    assert all(re.search(r"\bx\b", text) for text in texts)
+    for form in (*UNARY, *BINARY):
+        name = form.partition("(")[0]
+        assert not name.isidentifier() or any(f"{name}(" in text for text in texts), form
 
 
 ROWS = [(0.7, -1.3), (-0.45, 0.9), (2.1, 1.4), (-1.9, -2.3), (0.03, 3.1)]
@@ -183,13 +212,13 @@ def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) 
     same_as_torch(part, text)
 
 
-@tried(20)
+@tried(10)
 @given(text=formulas())
 def test_value_and_gradient(text: str) -> None:
     compare(text, "torch")
 
 
-@tried(10)
+@tried(6)
 @given(text=formulas())
 def test_value_and_gradient_in_c(text: str) -> None:
     compare(text, "cpu")
@@ -197,7 +226,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(30)
+@tried(15)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
@@ -219,6 +248,7 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
             assume("real" not in error.problem and "undefined" not in error.problem)
             raise
     inputs = [graph.input(name) for name in TENSORS]
+    compared = [arg for below in topological([written]) if below.op in ("gt", "ge", "lt", "le") for arg in below.args]
     (sound,) = rewrite([written])
     slopes = rewrite(smooth(sound, gradient(sound, inputs), TENSORS))
     origins = {slope: (sound, wrt) for slope, wrt in zip(slopes, inputs, strict=True)}
@@ -227,10 +257,10 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
     results = zip(("", *TENSORS), (written, *gradient(written, inputs)), (sound, *slopes), strict=True)
     for (by, before, node), dtype in itertools.product(results, ("float32", "float64")):
         # The model's functions err to sides that vary with the form; and hypot is documented to be off by 2 ULP, where
-        # the squares and the root that it stands for, which overflow, are off by less.
-        slack = 1.6 if any(below.op == "hypot" for below in topological([node])) else 1.25
+        # the squares and the root that it stands for, which overflow, are off by 1.
+        slack = 2.0 if any(below.op == "hypot" for below in topological([node])) else 1.25
         wide = dtype in choice.wide([node])
-        reference = Reference([before, written], TENSORS, {"k": HYPER}, dtype)  # where the value is a number, too
+        reference = Reference([before, written, *compared], TENSORS, {"k": HYPER}, dtype)  # where all are numbers
         (old,) = reference.worst([before], [0])
         (new,) = reference.worst(compensated(limits([choice.form(node)])), [0], wide=wide)
         if new.error > max(BAR, slack * old.error) and old.error < 2.0 ** MANTISSA[dtype]:  # where a digit is right
@@ -316,7 +346,7 @@ def worse_than_typed(text: str, spoiled: float = 0.0) -> tuple[int, list[str]]:
     return count, found
 
 
-@tried(5)
+@tried(3)
 @given(text=formulas())
 def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
@@ -324,7 +354,7 @@ def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(15)
+@tried(8)
 @given(text=formulas())
 def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []
@@ -343,6 +373,20 @@ def test_what_was_typed_is_measured() -> None:
         (value, *_), exact = typed(formula, "float32"), Exact(formula, 300)
         rights = [float(exact.value({"x": x, "y": y, "k": HYPER})) for x, y in POINTS]
     assert max(abs(a - b) / max(abs(b), 1e-30) for a, b in zip(value, rights, strict=True)) > 4 * 2.0**-23
+
+
+def test_a_rule_that_makes_it_worse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 - sin(x)**2/(1 + sqrt(1 - sin(x)**2)) for cos(x), as a rule, is cos(x) where that is positive alone."""
+    spoiling = Rule("cos(u)", "1 - sin(u)**2/(1 + sqrt(1 - sin(u)**2))", "it is not")
+    text = "y*cos(x)"
+    assert worse(text) == []
+    monkeypatch.setattr(rewriting, "RULES", (*rewriting.RULES, spoiling))
+    rewriting._rules_for.cache_clear()
+    try:
+        assert worse(text)
+    finally:
+        monkeypatch.undo()
+        rewriting._rules_for.cache_clear()
 
 
 def test_most_results_can_be_compared() -> None:
