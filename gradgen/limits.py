@@ -271,7 +271,9 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     graph = node.graph
     bound = _product(graph, growing)
     if any(known[factor].decays for factor in growing):
-        bound = _sign_where_lost(growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes])
+        bound = _sign_where_lost(
+            growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes]
+        )
     if added:
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)

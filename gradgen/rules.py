@@ -165,6 +165,29 @@ RULES: tuple[Rule, ...] = (
         _POWER,
     ),
     Rule("(u**v - 1)/v", "where(lt(4*abs(v*log(u)), 5), exprel(v, log(u)), u**v/v - 1/v)", _POWER),
+    # Quotients that are 0/0 where two inputs meet
+    *(
+        Rule(
+            f"({f}({u}) - {f}({v}))/({' - '.join(order)})",
+            f"{sign}{scale}*{replacement.format(u=u, v=v)}",
+            "0/0 where u = v",
+        )
+        for f, replacement in (
+            ("exp", "where(gt({u}, {v}), exp({u})*exprel({v} - {u}, 1), exp({v})*exprel({u} - {v}, 1))"),
+            (
+                "sin",
+                "where(lt(abs({u} - {v}), 8), cos({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
+                "sin({u})/({u} - {v}) - sin({v})/({u} - {v}))",
+            ),
+            (
+                "cos",
+                "where(lt(abs({u} - {v}), 8), -sin({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
+                "cos({u})/({u} - {v}) - cos({v})/({u} - {v}))",
+            ),
+        )
+        for scale, u, v in (("1", "u", "v"), ("a", "a*u", "a*v"))
+        for order, sign in ((("u", "v"), ""), (("v", "u"), "-"))
+    ),
     # 1 - f and 1 + f
     Rule("1 - sigmoid(u)", "sigmoid(-u)", _TAIL),
     Rule("2*sigmoid(u) - 1", "tanh(u/2)", "near u = 0 only the difference is left"),
@@ -335,6 +358,20 @@ RULES: tuple[Rule, ...] = (
     # Quotients that are 0/0, tried
     Rule("expm1(u)/u", "exprel(u, 1)", "0/0 at u = 0, and in the derivatives the exponential overflows", tried=True),
     Rule("log1p(u)/u", "logrel(u, 1)", _REMOVABLE, tried=True),
+    *(
+        Rule(pattern, f"{sign}{replacement}", _OVERFLOW, tried=True)
+        for patterns, replacement in (
+            (
+                ("log(expm1(u)/u)", "log(u/expm1(u))"),
+                "where(gt(u, 0), u + log(exprel(-u, 1)), log(exprel(u, 1)))",
+            ),
+            (
+                ("log(-expm1(-u)/u)", "log(-u/expm1(-u))"),
+                "where(lt(u, 0), log(exprel(u, 1)) - u, log(exprel(-u, 1)))",
+            ),
+        )
+        for pattern, sign in zip(patterns, ("", "-"), strict=True)
+    ),
     Rule("1/tanh(u)", "langevin(u) + 1/u", _POLES, tried=True),
     Rule("v/tanh(u)", "v*langevin(u) + v/u", _POLES, tried=True, whole=True),
     # Differences, tried
@@ -480,6 +517,12 @@ RULES: tuple[Rule, ...] = (
                 "cos(u) - cos(v)",
                 "where(lt(minimum(abs(u - v), abs(u + v)), 8), -2*sin(u/2 + v/2)*sin(u/2 - v/2), cos(u) - cos(v))",
             ),
+            (
+                "softplus(u)**2 - softplus(v)**2",
+                "(softplus(u) + softplus(v))*where(lt(abs(u - v), 32), where(gt(u - v, 0), "
+                "log1p(expm1(u - v)*sigmoid(v)), -log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
+            ),
+            ("atanh(1 - u)", "where(lt(abs(1 - u), 1/2), atanh(1 - u), log(2 - u)/2 - log(u)/2)"),
             ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
             ("sinh(u) - sinh(v)", "where(eq(u, v), sign(u) - sign(v), 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), abs(u) - abs(v), 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),

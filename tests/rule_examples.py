@@ -92,6 +92,17 @@ EXAMPLES = {
     "logrel(u, v)/v": Example("log(1 + x*y)/(x*y)", x=2.0, y=0.0),
     "(maximum(1 + u, 0)**v - 1)/v": Example("(maximum(1 + x, 0)**k - 1)/k", x=1e-10, k=0.0),
     "(u**v - 1)/v": Example("(x**k - 1)/k", x=2.5, k=0.0),
+    # Quotients that are 0/0 where two inputs meet
+    **{
+        f"({f}({scale}u) - {f}({scale}v))/({order})": Example(
+            f"({f}({written}x) - {f}({written}y))/({order.replace('u', 'x').replace('v', 'y')})",
+            x=0.5,
+            y=0.5 + 2.0**-30,
+        )
+        for f in ("exp", "sin", "cos")
+        for scale, written in (("", ""), ("a*", "3*"))
+        for order in ("u - v", "v - u")
+    },
     # 1 - f and 1 + f
     "1 - sigmoid(u)": Example("1 - 1/(1 + exp(-x))", x=50.0),
     "2*sigmoid(u) - 1": Example("2/(1 + exp(-x)) - 1", x=1e-10),
@@ -225,6 +236,10 @@ EXAMPLES = {
     "sqrt(v/u)": Example("sqrt(x/y)", x=1e200, y=1e-200),
     "expm1(u)/u": Example("(exp(x) - 1)/x", x=0.0),
     "log1p(u)/u": Example("log(1 + x)/x", x=0.0),
+    "log(expm1(u)/u)": Example("log((exp(x) - 1)/x)", after="log(expm1(u)/u)", x=800.0),
+    "log(u/expm1(u))": Example("log(x/(exp(x) - 1))", after="log(u/expm1(u))", x=800.0),
+    "log(-expm1(-u)/u)": Example("log((1 - exp(-x))/x)", after="log(-expm1(-u)/u)", x=-800.0),
+    "log(-u/expm1(-u))": Example("log(x/(1 - exp(-x)))", after="log(-u/expm1(-u))", x=-800.0),
     "1/tanh(u)": Example("1/tanh(x) - 1/x", x=1e-5),
     "v/tanh(u)": Example("(2*k + 1)/(2*k)/tanh((2*k + 1)/(2*k)*x) - 1/(2*k)/tanh(x/(2*k))", x=1e-5, k=1.5),
     # Differences, tried
@@ -303,6 +318,10 @@ EXAMPLES = {
     "asinh(u) - asinh(v)": Example("asinh(x) - asinh(y)", x=1e150, y=1.0001e150),
     "sin(u) - sin(v)": Example("sin(x) - sin(y)", x=1.5707, y=1.5706),
     "cos(u) - cos(v)": Example("cos(x) - cos(y)", x=1e-5, y=2e-5),
+    "softplus(u)**2 - softplus(v)**2": Example(
+        "log(1 + exp(x))**2 - log(1 + exp(x - y))**2", after="softplus(u)**2 - softplus(v)**2", x=0.5, y=1e-12
+    ),
+    "atanh(1 - u)": Example("atanh(1 - x)", after="atanh(1 - u)", x=1e-20),
     "tan(u) - sin(u)": Example("tan(x) - sin(x)", x=6.283185307179586),
     "sinh(u) - sinh(v)": Example("sinh(x) - sinh(y)", x=800.0, y=750.0),
     "cosh(u) - cosh(v)": Example("cosh(x) - cosh(y)", x=1e-5, y=2e-5),
