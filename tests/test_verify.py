@@ -24,7 +24,10 @@ from torch import Tensor
 from gradgen import build
 from gradgen.cli import main
 from gradgen.load import Formula, load
-from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record, run
+from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record, report, run
+from gradgen.verify.gradchecks import Check
+from gradgen.verify.measure import Measured
+from gradgen.verify.ordinary import Outcome
 from gradgen.verify.quantity import Exact, Quantity, error
 from gradgen.verify.reference import BITS_OF_FLOAT64, Reference
 from gradgen.verify.space import Space
@@ -171,6 +174,25 @@ class TestVerdict:
         result = verify(PAIR)
         assert result.exit_code == 0, result.stdout
         assert " of output " in cells(result, "float64", "value")[6]
+
+    @pytest.mark.parametrize(("width", "count"), [(80, 2), (200, 1)])
+    def test_a_narrow_terminal_has_the_places_in_a_table_of_their_own(
+        self, width: int, count: int, tmp_path: Path
+    ) -> None:
+        """And breaks no number and no word."""
+        place = "d2/dx dy at x=-7.3308044863525597, y=-0.036372647250263061"
+        kinds = ("value", "second derivative")
+        rows = [Measured("pair", "float64", kind, path, 1.94, place) for kind in kinds for path in ("cpu", "torch")]
+        checks = [Check("gradgradcheck", path, "passed") for path in ("cpu", "torch")]
+        subject = alone(formula(PAIR, tmp_path), lambda x, y: (x + y, x * y))
+        shown = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+        tables = [*report.tables(subject, Outcome(rows, checks), 4.0, shown)]
+        assert len(tables) == count
+        shown.print(*tables)
+        text = shown.file.getvalue()  # type: ignore[attr-defined]
+        assert max(map(len, text.splitlines())) <= width
+        for word in (place, "derivative", "gradgradcheck", "1.94 / 0.00"):
+            assert word in text
 
     def test_an_error_of_one_output_is_told_as_one_of_it(self, tmp_path: Path) -> None:
         subject = alone(formula(PAIR, tmp_path), lambda x, y: (x + y, x * y + y / 64 * (y == 3)))

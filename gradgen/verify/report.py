@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,32 +15,58 @@ from gradgen.verify.ordinary import Outcome
 from gradgen.verify.peers import PATH as PEER
 from gradgen.verify.subject import Subject
 
+ANY_WIDTH = 1000  # columns of a terminal on which every table fits
+_Row = list[str | Text]
 
-def table(subject: Subject, outcome: Outcome, bar: float) -> Table:
-    """The measured errors of an op, a row for each type and kind of quantity, a column for each path."""
+
+def tables(subject: Subject, outcome: Outcome, bar: float, console: Console) -> Iterator[Table]:
+    """The measured errors of an op, a row for each type and kind of quantity, a column for each path.
+
+    The last column tells where the worst are; where a terminal is too narrow for it, a table below.
+    """
+    title = f"{subject.label}: worst and mean error in ULPs"
+    head, *rows = _rows(outcome, bar)
+    whole = _table(title, head, rows)
+    if console.measure(whole, options=console.options.update(width=ANY_WIDTH)).maximum <= console.width:
+        yield whole
+    else:
+        yield _table(title, head[:-1], [row[:-1] for row in rows])
+        yield _table("Where the worst are", [head[0], head[-1]], [[row[0], row[-1]] for row in rows if row[-1]])
+
+
+def _table(title: str, head: _Row, rows: Sequence[_Row]) -> Table:
+    """A table whose columns are broken between words alone, not within "0.50 / 0.13"."""
+    found = Table(title=title, title_justify="left")
+    for column in zip(head, *rows, strict=True):
+        words = [word for cell in column for word in re.split(r"(?<!/) (?!/)", str(cell))]
+        found.add_column(column[0], min_width=max(map(len, words)))
+    for row in rows:
+        found.add_row(*row)
+    return found
+
+
+def _rows(outcome: Outcome, bar: float) -> Iterator[_Row]:
+    """The names of the columns, and the rows."""
     groups: dict[tuple[str, str], dict[str, Measured]] = {}
     for row in outcome.rows:
         groups.setdefault((row.dtype, row.kind), {})[row.path] = row
     columns = list(dict.fromkeys([row.path for row in outcome.rows] + [check.path for check in outcome.checks]))
-    found = Table(title=f"{subject.label}: worst and mean error in ULPs", title_justify="left")
-    for column in ("type", "quantity", *columns, "paths differ by", "bad", "worst"):
-        found.add_column(column, overflow="fold")
+    yield ["type", "quantity", *columns, "paths differ by", "bad", "worst"]
     for (dtype, kind), rows in groups.items():
         ours = [row for row in rows.values() if row.path != PEER]
         worst = max(ours, key=lambda row: row.worst)
         apart = [row.apart for row in rows.values() if row.apart is not None]
-        found.add_row(
+        yield [
             dtype,
             kind,
             *[_cell(rows.get(column), bar) for column in columns],
             number(max(apart)) if apart else "",
             _bad(max(row.bad for row in ours)),
-            Text(worst.at.partition(": ")[0]),
-        )
+            worst.at.partition(": ")[0],
+        ]
     for name in dict.fromkeys(check.name for check in outcome.checks):
         by_path = {check.path: check for check in outcome.checks if check.name == name}
-        found.add_row("float64", name, *[_status(by_path.get(column)) for column in columns])
-    return found
+        yield ["float64", name, *[_status(by_path.get(column)) for column in columns], "", "", ""]
 
 
 def complaints(outcome: Outcome, bar: float) -> list[str]:

@@ -16,7 +16,6 @@ from gradgen.verify.settings import Settings
 from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject, built
 
-_WIDTH = 150  # of tables where there is no terminal
 
 
 def verify(settings: Settings) -> bool:
@@ -31,7 +30,7 @@ def verify(settings: Settings) -> bool:
         record.current(settings.record)  # a mistake in the file is to be told before anything is measured
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
+        console = Console(highlight=False, width=report.ANY_WIDTH)
     outcomes: list[Outcome] = []
     wrong = 0
     with built(settings.paths, settings.templates, settings.given) as subjects:
@@ -39,7 +38,7 @@ def verify(settings: Settings) -> bool:
             started = time.perf_counter()
             with _progress(console, subject.name) as progress:
                 outcome = _outcome(subject, settings, progress)
-            console.print(report.table(subject, outcome, settings.bar))
+            console.print(*report.tables(subject, outcome, settings.bar, console))
             complaints = report.complaints(outcome, settings.bar)
             for line in complaints:
                 console.print(f"{subject.name}: {line}", style="red", markup=False, soft_wrap=True)
