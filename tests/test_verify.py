@@ -554,6 +554,15 @@ def test_what_is_off_between_a_few_numbers_alone_is_found_at_many(tmp_path: Path
     assert row.count == 1000
 
 
+def test_an_overflow_where_only_a_part_of_the_formula_does_is_found(tmp_path: Path) -> None:
+    """exp(x)/(1 + x**2) is a number up to x = 722.9, exp(x) up to 709.8."""
+    written = formula("@op\ndef f(x: Tensor):\n    return exp(x)/(1 + x**2)\n", tmp_path)
+    found = many.samples(written, {}, 20, has_edges=True)
+    naive = [torch.tensor(x, dtype=torch.float64).exp().item() / (1 + x**2) for x in (p["x"] for p, _ in found)]
+    (row,) = measure.compared(alone(written, torch.clone), "float64", found, {"cpu": {Quantity(0, ()): naive}})
+    assert (row.bad, "inf in place of" in row.bad_at) == (1, True)
+
+
 def test_gradcheck_finds_a_wrong_gradient(tmp_path: Path) -> None:
     class Wrong(torch.autograd.Function):
         @staticmethod

@@ -5,17 +5,18 @@ Dozens of points do not show the worst of float64, which has no exhaustive run.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import mpmath
 from mpmath import mpf
 
-from gradgen import mpfr
+from gradgen import model, mpfr, points
 from gradgen.differentiate import gradient
-from gradgen.graph import Graph, topological
+from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
 from gradgen.share import share
 from gradgen.ulp import LARGEST
@@ -24,6 +25,7 @@ from gradgen.verify.quantity import Exact, Point, Quantity
 _BITS = 4000  # of what is exact: more than formulas lose
 _FEW_BITS = 400  # where a function is mpmath's, of which there are fewer numbers too
 _FEWER = 8
+_FARTHEST = 14  # the power of two up to which edges are looked for
 _STEP = mpf(2) ** -60  # by which an input is moved for the scale
 
 
@@ -37,8 +39,12 @@ def samples(
     hyper: Mapping[str, float | bool],
     count: int,
     interval: tuple[float, float] = (-math.inf, math.inf),
+    has_edges: bool = False,
 ) -> list[tuple[Point, dict[Quantity, Exact]]]:
-    """Value and gradient, where these are normal numbers, at random numbers of ordinary size in an open interval."""
+    """Value and gradient, where these are normal numbers, at random numbers of ordinary size in an open interval.
+
+    With `has_edges` also at numbers up to 2**14 beside those at which a part of the formula overflows or vanishes.
+    """
     graph = Graph(p.name for p in formula.scalars)
     (x,) = (p.name for p in formula.tensors)
     value = share(formula, graph)(formula.outputs[0])
@@ -47,6 +53,8 @@ def samples(
     exact = mpfr.Program(order, roots)
     is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
     numbers = _ordinary(random.Random(formula.name), *interval, count if is_quick else count // _FEWER)
+    if has_edges:
+        numbers = itertools.chain(numbers, _edges(order, x, hyper))
     found = []
     with mpmath.workprec(_BITS if is_quick else _FEW_BITS):
         scalars = {name: number if isinstance(number, bool) else mpf(number) for name, number in hyper.items()}
@@ -59,6 +67,11 @@ def samples(
                     quantities[Quantity(0, wrt)] = Exact(right, lambda scale=scale: scale)  # type: ignore[misc]
             found.append(({x: number}, quantities))
     return found
+
+
+def _edges(order: Sequence[Node], x: str, hyper: Mapping[str, float | bool]) -> Iterator[float]:
+    compute = model.Program([*order], model.FORMATS["float64"])
+    return points.edges(lambda xs: [*map(abs, compute([{**hyper, x: each} for each in xs]))], "float64", _FARTHEST)
 
 
 def _ordinary(randoms: random.Random, low: float, high: float, count: int) -> Iterator[float]:

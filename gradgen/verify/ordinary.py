@@ -97,7 +97,7 @@ def _samples(subject: Subject, reference: Reference, dtype: torch.dtype, count: 
         extremes += points.every_magnitude(names, dtype, fewer, seed)
         samples += [(point, far(point, subject.quantities)) for point in extremes]
     if dtype == torch.float64 and many.applies(subject.formula):
-        samples += many.samples(subject.formula, subject.hyper, _MANY)
+        samples += many.samples(subject.formula, subject.hyper, _MANY, has_edges=True)
     return samples
 
 
