@@ -196,9 +196,10 @@ class Choice:
     def _split(self, node: Node, column: int) -> None:
         """Take parts of sums that are functions of fewer inputs in the form that is best for them by themselves.
 
-        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows.
+        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not of
+        second derivatives, of which there are many.
         """
-        if len(self._tensors) == 1:
+        if len(self._tensors) == 1 or column >= self._reported:
             return
         for total, ways in variables.sums_in_parts(self._forms[node], self._tensors):
             for way in ways:
