@@ -196,8 +196,8 @@ class Choice:
     def _split(self, node: Node, column: int) -> None:
         """Take parts of sums that are functions of fewer inputs in the form that is best for them by themselves.
 
-        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not of
-        second derivatives, of which there are many.
+        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not
+        of second derivatives, of which there are many.
         """
         if len(self._tensors) == 1 or column >= self._reported:
             return

@@ -54,8 +54,10 @@ class SpecFile:
         try:
             self.text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise GradgenError(f"cannot read the spec file: {reason}", file=path) from error
+            reason, hint = "it is not UTF-8 text", "Save it as UTF-8."
+            if isinstance(error, OSError):
+                reason, hint = str(error.strerror), ""
+            raise GradgenError(f"cannot read the spec file: {reason}", file=path, hint=hint or None) from error
         self.lines = self.text.split("\n")
         self.tree, self.code = self._compiled()
         self.literal = only_builds(self.tree, path.parent, frozenset({path}))

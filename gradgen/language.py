@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -226,7 +227,7 @@ def _default(op_name: str, p: inspect.Parameter, kind: str) -> float | int | boo
         problem = f"the default of {p.name!r} of {op_name} is beyond 2**53, where a float64 skips whole numbers"
         raise GradgenError(problem, hint=f"Write {p.name}: float, or a smaller number.")
     number = _number(value)
-    if kind == "float" and number is not None:
+    if kind == "float" and number is not None and not math.isnan(number):
         return number
     example = {"bool": "True", "int": "1", "float": "1.0"}[kind]
     problem = f"the default of {p.name!r} of {op_name} is {value!r}, which is no {kind}"

@@ -473,7 +473,10 @@ def _check_op_name(formula: Formula) -> None:
     if not _is_name(name):
         raise formula.error(f"{name!r} is no name for an operation", hint=_name_advice(name))
     if not re.match("[a-z]", name):
-        needed = "Begin the operation's name with a lower-case letter; its class gets the upper-case one."
+        needed = (
+            "Begin the operation's name with a lower-case letter, not an underscore or an upper-case one, which its"
+            " class gets."
+        )
         raise formula.error(f"{name!r} is no name for an operation", hint=needed)
     clash = [n for n in generated_names(name) if n in _MODULE_NAMES or hasattr(builtins, n)]
     if clash:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import sympy
 
@@ -54,6 +54,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
         'A gradient of your own is @name.derivative("x") above a function of the inputs.',
     ),
     (r"'function' object has no attribute 'derivative'", "Put @op above the function that it is a derivative of."),
+    (r"^op\(\) (got|takes)", 'Write @op alone, or @op(autocast="float32").'),
     (r"Tensor\.__init__\(\)", "Write Tensor, Tensor(grad=False), or Tensor(init=1.0)."),
     (r"relative import", "Write it without the leading dot; the folder of the spec file is searched first."),
     (r"'tuple'.*operand|operand.*'tuple'|concatenate tuple", "Take a tuple apart first: a, b = name(x)."),
@@ -70,20 +71,40 @@ def explain(error: BaseException, statement: ast.stmt | None, tree: ast.Module) 
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(statement, ast.Assert):
         return problem, "Take it out: a formula holds for all numbers; what is to be refused is refused by the caller."
-    return problem, _call_hint(statement, tree, text) or _text_hint(text) or _type_hint(error, text)
+    hint = _call_hint(statement, tree, text) or _text_hint(text) or _signature_hint(error, tree, text)
+    return problem, hint or _type_hint(error, tree, text)
 
 
 def _text_hint(text: str) -> str | None:
     return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
 
 
-def _type_hint(error: BaseException, text: str) -> str | None:
+def _signature_hint(error: BaseException, tree: ast.Module, text: str) -> str | None:
+    """How a function of the file is called, where it was called in another way."""
+    found = re.match(r"(\w+)\(\) (takes|got|missing)", text) if isinstance(error, TypeError) else None
+    for node in ast.walk(tree):
+        if found and isinstance(node, ast.FunctionDef) and node.name == found[1]:
+            return f"Call it as {node.name}({', '.join(_parameters(node.args))})."
+    return None
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    """The parameters of a function as they are written, without their annotations."""
+    named = [*arguments.posonlyargs, *arguments.args]
+    without = len(named) - len(arguments.defaults)
+    for k, argument in enumerate(named):
+        yield argument.arg if k < without else f"{argument.arg}={ast.unparse(arguments.defaults[k - without])}"
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield f"{argument.arg}=" + ("..." if default is None else ast.unparse(default))
+
+
+def _type_hint(error: BaseException, tree: ast.Module, text: str) -> str | None:
     if isinstance(error, SystemExit):
         return "Take out what ends Python: the file is executed to read its formulas."
     if isinstance(error, UnboundLocalError):
         return None
     if isinstance(error, NameError):
-        return _name_hint(str(getattr(error, "name", "")))
+        return _name_hint(str(getattr(error, "name", "")), tree)
     if isinstance(error, ModuleNotFoundError):
         return "A spec file needs sympy and gradgen, and may import the files beside it."
     if isinstance(error, ImportError | AttributeError):
@@ -91,7 +112,7 @@ def _type_hint(error: BaseException, text: str) -> str | None:
     return None
 
 
-def _name_hint(name: str) -> str:
+def _name_hint(name: str, tree: ast.Module) -> str:
     if name == "where":
         return "Write Piecewise((a, condition), (b, True)), SymPy's choice: from sympy import Piecewise."
     if name in (*_FOREIGN, *_ALIASES):
@@ -102,9 +123,27 @@ def _name_hint(name: str) -> str:
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."
+    here = difflib.get_close_matches(name, _names(tree), 1, 0.75)
+    if here:
+        return f"Did you mean {here[0]}?"
     similar = _similar(name, ("float", "bool"))
     question = f"Did you mean {similar}? If not, import" if similar else "Import"
     return f"{question} it, define it, or make it a parameter of the operation."
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """What is imported or defined in a file, at any place, and the parameters of its functions."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            names.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def _attribute_hint(text: str) -> str | None:

@@ -60,6 +60,31 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
     ),
     "missing import of op": ("@op\ndef f(x):\n    return x\n", 1, "@op", ["from gradgen import op"]),
     "library without import": (spec("return math.exp(x)"), 6, "math.exp(x)", ["of math take no symbols", "SymPy's"]),
+    "misspelt name of the file's own": (
+        "from sympy import exp\nfrom gradgen import op\n@op\ndef f(x):\n    return ex(x)\n",
+        5,
+        "ex(x)",
+        ["Did you mean exp?"],
+    ),
+    "misspelt parameter": (spec("return sin(alpah*x)", "x, alpha: float = 1.0"), 6, "sin(", ["Did you mean alpha?"]),
+    "unknown option": (
+        "from gradgen import op\n@op(inplace=True)\ndef f(x):\n    return x\n",
+        2,
+        "@op(",
+        ["Write @op"],
+    ),
+    "too many arguments": (
+        HEAD + "def g(x, a=1.0, *, b, c=2):\n    return a*x\n\n" + "@op\ndef f(x):\n    return g(x, x, x)\n",
+        9,
+        "g(x, x, x)",
+        ["Call it as g(x, a=1.0, b=..., c=2)."],
+    ),
+    "default that is no number": (
+        spec("return a*x", "x, a: float = float('nan')"),
+        5,
+        "def f(",
+        ["is nan, which is no float"],
+    ),
     "misspelt annotation": (spec("return x*k", "x, k: flaot = 1.0"), 5, "flaot", ["Did you mean float?"]),
     "annotation in small letters": (
         spec("return x", "x: tensor"),
@@ -73,7 +98,6 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         "tensor",
         ["mean Tensor?"],
     ),
-    "misspelt parameter": (spec("return x*betaa", "x, beta: float"), 6, "x*betaa", ["'betaa' is not defined"]),
     # Python instead of SymPy
     "if": (spec("if x > 0:\n        return x\n    return 0"), 6, "if x > 0:", ["whether x > 0 is true", "Piecewise"]),
     "truth of a symbol": (spec("return 1 if x else 0"), 6, "1 if x else 0", ["whether x is true"]),
@@ -234,7 +258,7 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
     "factorial": (spec("return x + factorial(10**6)"), 6, "factorial", ["larger than any float64"]),
     # Names
     "upper case": (spec("return x", name="Swish"), 6, "x", ["'Swish' is no name for an operation", "lower-case"]),
-    "underscore": (spec("return x", name="_f"), 6, "x", ["'_f' is no name for an operation"]),
+    "underscore": (spec("return x", name="_f"), 6, "x", ["'_f' is no name for an operation", "not an underscore"]),
     "keyword as symbol": ("from sympy import *\nf = symbols('lambda')**2\n", 2, "lambda", ["for example lambda_"]),
     "no identifier": ("from sympy import *\nf = symbols('my-x')**2\n", 2, "my-x", ["for example my_x"]),
     "Greek parameter": (spec("return α*x", "x, α: float"), 6, "α*x", ["'α' is no name", "for example alpha"]),

@@ -17,7 +17,6 @@ from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject, built
 
 
-
 def verify(settings: Settings) -> bool:
     """Measure all ops, print what was found, and tell whether everything is within the bar.
 
