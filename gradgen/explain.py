@@ -278,7 +278,7 @@ def _rewrites(steps: Iterable[Step], before: Iterable[Rewrite] = ()) -> list[Rew
     found = []
     for step in steps:
         shown = _shown(step)
-        if shown.text not in seen:
+        if shown.text not in seen and shown.before != shown.after:  # as where u/hypot(1, u) becomes a primitive
             seen.add(shown.text)
             found.append(shown)
     return found
