@@ -594,11 +594,11 @@ def test_many_float64_numbers_are_as_the_table_says(case: str, libraries: dict[A
     with mpmath.workdps(40):
         exact = [CASES[case].exact(*map(mpf, row)) for row in zip(*(a.tolist() for a in arguments), strict=True)]
         paths = _paths(libraries, _name(case), DOUBLE, CASES[case].order)
-        for compute in paths:
+        for path, compute in paths.items():
             got = compute(*arguments).tolist()
             errors = [mixed_error(g, *e, DOUBLE) for g, e in zip(got, exact, strict=True)]
             at = int(np.argmax(errors))
-            above = ABOVE.get(_name(case), 0) if compute is paths[-1] else 0  # torch's
+            above = ABOVE.get(_name(case), 0) if path == "torch" else 0
             assert errors[at] <= allowed(case) + above, [float(a[at]) for a in arguments]
 
 
@@ -643,18 +643,19 @@ LIMITS = {  # at -0.0, 0.0, -infinity and infinity; None where there is no limit
 
 def _paths(
     libraries: dict[Any, ctypes.CDLL], name: str, dtype: Any, order: int | None = None
-) -> list[Callable[..., np.ndarray]]:
+) -> dict[str, Callable[..., np.ndarray]]:
+    """What computes a function of a type: in C, for floats in C with vector instructions too, and with torch."""
     order = ORDERS.get(name) if order is None else order
-    kinds = [dtype, *(["vector"] if dtype is FLOAT else [])] if name in C_TEXTS else []
-    paths = [c_function(libraries[kind], name, order) for kind in kinds]
-    return paths + ([torch_function(name, order)] if name in TORCH else [])
+    kinds = {"C": dtype, **({"vectors in C": "vector"} if dtype is FLOAT else {})} if name in C_TEXTS else {}
+    paths = {path: c_function(libraries[kind], name, order) for path, kind in kinds.items()}
+    return paths | ({"torch": torch_function(name, order)} if name in TORCH else {})
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_nan_in_nan_out(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     x = np.full(9, np.nan, dtype)
-    for compute in _paths(libraries, name, dtype):
+    for compute in _paths(libraries, name, dtype).values():
         if CASES.get(name) and CASES[name].arity == 2:
             for other in (0, *((np.inf, -np.inf) if name == "logaddexp" else (0.5, -2))):
                 assert np.isnan(compute(x, np.full(9, other, dtype))).all()
@@ -668,7 +669,7 @@ def test_nan_in_nan_out(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]
 def test_limits(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     at, expected = [-0.0, 0.0, -math.inf, math.inf], LIMITS[name]
     known = [i for i, limit in enumerate(expected) if limit is not None]
-    for compute in _paths(libraries, name, dtype):
+    for compute in _paths(libraries, name, dtype).values():
         got = compute(np.array(at, dtype))[known]
         np.testing.assert_allclose(got, np.array([expected[i] for i in known], dtype), rtol=1e-6)
         zeros = got == 0
@@ -679,19 +680,19 @@ def test_limits(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> Non
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 def test_values_at_singular_points(dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
     integers = np.array([-1, -2, -7, -(2.0**30)], dtype)
-    for compute in _paths(libraries, "loggamma", dtype):
+    for compute in _paths(libraries, "loggamma", dtype).values():
         assert (compute(integers) == np.inf).all()
     for name in ("gamma", "digamma"):
-        for compute in _paths(libraries, name, dtype):
+        for compute in _paths(libraries, name, dtype).values():
             assert np.isnan(compute(integers)).all()
     for n, expected in ((1, np.inf), (3, np.inf), (2, np.nan)):
         for compute in (c_function(libraries[dtype], "polygamma", n), torch_function("polygamma", n)):
             np.testing.assert_array_equal(compute(integers), np.full(4, expected, dtype))
-    for compute in _paths(libraries, "erfinv", dtype):
+    for compute in _paths(libraries, "erfinv", dtype).values():
         np.testing.assert_array_equal(
             compute(np.array([-1, 1, 1.5, -np.inf], dtype)), np.array([-np.inf, np.inf, np.nan, np.nan], dtype)
         )
-    for compute in _paths(libraries, "logaddexp", dtype):
+    for compute in _paths(libraries, "logaddexp", dtype).values():
         infinities = np.array([np.inf, np.inf, -np.inf, -np.inf], dtype)
         other = np.array([np.inf, -np.inf, np.inf, -np.inf], dtype)
         np.testing.assert_array_equal(compute(infinities, other), np.array([np.inf, np.inf, np.inf, -np.inf], dtype))
@@ -713,7 +714,7 @@ def test_selection(name: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> 
     a, b = (grid.ravel().astype(dtype) for grid in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
         expected = np.array([SELECTION[name](x, y) for x, y in zip(a, b, strict=True)], dtype)
-    for compute in _paths(libraries, name, dtype):
+    for compute in _paths(libraries, name, dtype).values():
         np.testing.assert_array_equal(compute(a) if name == "sgn" else compute(a, b), expected)
 
 

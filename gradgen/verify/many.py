@@ -26,6 +26,9 @@ _BITS = 4000  # of what is exact: more than formulas lose
 _FEW_BITS = 400  # where a function is mpmath's, of which there are fewer numbers too
 _FEWER = 8
 _FARTHEST = 14  # the power of two up to which edges are looked for
+_BITS_LOST = (
+    40  # at most, by formulas with a removable singularity, for each power of two that an input is closer to it
+)
 _STEP = mpf(2) ** -60  # by which an input is moved for the scale
 
 
@@ -52,11 +55,13 @@ def samples(
     order = topological(roots)
     exact = mpfr.Program(order, roots)
     is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
+    bits = _BITS if is_quick else _FEW_BITS
     numbers = _ordinary(random.Random(formula.name), *interval, count if is_quick else count // _FEWER)
     if has_edges:
-        numbers = itertools.chain(numbers, _edges(order, x, hyper))
+        nearest = 2.0 ** (-bits / _BITS_LOST)
+        numbers = itertools.chain(numbers, (edge for edge in _edges(order, x, hyper) if abs(edge) > nearest))
     found = []
-    with mpmath.workprec(_BITS if is_quick else _FEW_BITS):
+    with mpmath.workprec(bits):
         scalars = {name: number if isinstance(number, bool) else mpf(number) for name, number in hyper.items()}
         for number in numbers:
             here, moved = (exact({x: mpf(number) * (1 + shift), **scalars}) for shift in (0, _STEP))
