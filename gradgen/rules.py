@@ -169,20 +169,24 @@ RULES: tuple[Rule, ...] = (
     *(
         Rule(
             f"({f}({u}) - {f}({v}))/({' - '.join(order)})",
-            f"{sign}{scale}*{replacement.format(u=u, v=v)}",
+            replacement.format(u=u, v=v, scale=scale, factor=f"{sign}{scale}"),
             "0/0 where u = v",
         )
         for f, replacement in (
-            ("exp", "where(gt({u}, {v}), exp({u})*exprel({v} - {u}, 1), exp({v})*exprel({u} - {v}, 1))"),
+            (
+                "exp",
+                "where(gt({u}, {v}), {factor}*exp({u})*exprel({scale}*(v - u), 1), "
+                "{factor}*exp({v})*exprel({scale}*(u - v), 1))",
+            ),
             (
                 "sin",
-                "where(lt(abs({u} - {v}), 8), cos({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
-                "sin({u})/({u} - {v}) - sin({v})/({u} - {v}))",
+                "where(lt(abs({u} - {v}), 8), {factor}*cos({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
+                "{factor}*sin({u})/({u} - {v}) - {factor}*sin({v})/({u} - {v}))",
             ),
             (
                 "cos",
-                "where(lt(abs({u} - {v}), 8), -sin({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
-                "cos({u})/({u} - {v}) - cos({v})/({u} - {v}))",
+                "where(lt(abs({u} - {v}), 8), -{factor}*sin({u}/2 + {v}/2)*sinc({u}/2 - {v}/2), "
+                "{factor}*cos({u})/({u} - {v}) - {factor}*cos({v})/({u} - {v}))",
             ),
         )
         for scale, u, v in (("1", "u", "v"), ("a", "a*u", "a*v"))
