@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 import sympy
+from sympy import Expr
 
 from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
@@ -300,16 +301,25 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
 
 
 def _sign_where_lost(found: Iterable[Factor], product: Node, exponentials: Iterable[Node]) -> Node:
-    """A product that may vanish, but for its sign where it is bound to an exponential that is infinite for all of them.
+    """A product, or its sign where it is 0 and is bound to an exponential that is infinite for each factor of it.
 
     For 1/x/x may be 0 where exp(x)/x/x is infinite.
     """
     graph = product.graph
-    signs = [graph.apply("sign", base) for base, exponent in found if exponent % 2 and known_sign(base) <= 0]
+    signs = [
+        graph.apply("sign", base) ** max(exponent, 1) for base, exponent in found if _may_have_sign(base, exponent)
+    ]
+    sign = reduce(graph.mul, signs, graph.const(1))
     for exponential in exponentials:
-        is_lost = graph.apply("gt", exponential.args[0], graph.const(_INFINITE))
-        product = graph.where(is_lost, reduce(graph.mul, signs, graph.const(1)), product)
+        is_infinite = graph.apply("gt", exponential.args[0], graph.const(_INFINITE))
+        is_lost = graph.apply("and", is_infinite, graph.apply("eq", product, 0))
+        product = graph.where(is_lost, sign, product)
     return product
+
+
+def _may_have_sign(base: Node, exponent: Expr) -> bool:
+    """Whether a factor may be 0 without being rounded, or negative."""
+    return bool(exponent > 0 or (exponent % 2 == 1 and known_sign(base) <= 0))
 
 
 def _has_products(base: Node) -> bool:

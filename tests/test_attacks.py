@@ -528,6 +528,29 @@ def test_the_root_of_a_product_has_a_slope_where_a_factor_is_0(
             assert [one.item() for one in found] == pytest.approx(slopes, rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize(
+    ("formula", "at", "expected"),
+    [
+        ("exp(-x)/sqrt(x)", -3000.0, math.nan),
+        ("exp(-x)/(1 + sqrt(x))", -3000.0, math.nan),
+        ("exp(x)*(x - 3000)/x**2", 3000.0, 0.0),
+        ("exp(-x)/x", -1e200, -math.inf),
+        ("exp(-x)/x**3", -1e200, -math.inf),
+        ("exp(x)/(1 - x)**3", 1e200, -math.inf),
+        ("exp(x)/x**2", math.inf, math.inf),
+        ("exp(x)/(1 + x**2)", math.nan, math.nan),
+    ],
+)
+def test_the_sign_of_what_is_lost_beside_an_exponential(
+    formula: str, at: float, expected: float, tmp_path: Path
+) -> None:
+    module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            found = module.f(torch.tensor(at, dtype=torch.float64)).item()
+            assert found == expected or (math.isnan(found) and math.isnan(expected)), path
+
+
 @pytest.mark.parametrize("formula", ["exp(x)/(1 + x**2)", "exp(-x)/x**3", "exp(2*x)/sqrt(1 + x**2)"])
 def test_an_exponential_over_a_power_overflows_where_it_does_itself(formula: str, tmp_path: Path) -> None:
     """Not where the exponential alone does; and where the power's reciprocal is 0 it is still infinite."""
