@@ -54,10 +54,10 @@ class SpecFile:
         try:
             self.text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            reason, hint = "it is not UTF-8 text", "Save it as UTF-8."
-            if isinstance(error, OSError):
-                reason, hint = str(error.strerror), ""
-            raise GradgenError(f"cannot read the spec file: {reason}", file=path, hint=hint or None) from error
+            is_text = isinstance(error, OSError)
+            reason = str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8 text"
+            hint = None if is_text else "Save it as UTF-8."
+            raise GradgenError(f"cannot read the spec file: {reason}", file=path, hint=hint) from error
         self.lines = self.text.split("\n")
         self.tree, self.code = self._compiled()
         self.literal = only_builds(self.tree, path.parent, frozenset({path}))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 import sympy
-from sympy import Expr
 
 from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
@@ -198,10 +197,8 @@ def _grows(node: Node, args: list[_Fact]) -> bool:
 
 
 def _decays(node: Node, args: list[_Fact]) -> bool:
-    if node.op == "pow":
-        exponent = node.args[1].number
-        return exponent is not None and bool(exponent.is_negative) and args[0].grows
-    return node.op == "mul" and any(arg.decays for arg in args)
+    exponent = node.args[1].number if node.op == "pow" else None
+    return exponent is not None and bool(exponent.is_negative) and args[0].grows
 
 
 def _has_pole_at_zero(node: Node, args: list[_Fact]) -> bool:
@@ -222,7 +219,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
 # A factor that vanishes exponentially wins against one that grows as a power, at infinity and where either overflows.
 
 
-_INFINITE = 2000  # whose exponential is infinite, as is that of a number that is less by all digits of a type
+_INFINITE = 2000  # for each power in a product that is 0, exp(t) beyond this is infinite even times the product
 _LONGEST = 16  # factors of a product that are looked at together, through shared products as well
 
 
@@ -300,7 +297,7 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
 
 
-def _sign_where_lost(found: Iterable[Factor], product: Node, exponentials: Iterable[Node]) -> Node:
+def _sign_where_lost(found: Sequence[Factor], product: Node, exponentials: Iterable[Node]) -> Node:
     """A product, or its sign where it is 0 and is bound to an exponential that is infinite for each factor of it.
 
     For 1/x/x may be 0 where exp(x)/x/x is infinite.
@@ -310,16 +307,20 @@ def _sign_where_lost(found: Iterable[Factor], product: Node, exponentials: Itera
         graph.apply("sign", base) ** max(exponent, 1) for base, exponent in found if _may_have_sign(base, exponent)
     ]
     sign = reduce(graph.mul, signs, graph.const(1))
+    least = _INFINITE * sum(abs(exponent) for _, exponent in found)
     for exponential in exponentials:
-        is_infinite = graph.apply("gt", exponential.args[0], graph.const(_INFINITE))
+        is_infinite = graph.apply("gt", exponential.args[0], graph.const(least))
         is_lost = graph.apply("and", is_infinite, graph.apply("eq", product, 0))
         product = graph.where(is_lost, sign, product)
     return product
 
 
-def _may_have_sign(base: Node, exponent: Expr) -> bool:
-    """Whether a factor may be 0 without being rounded, or negative."""
-    return bool(exponent > 0 or (exponent % 2 == 1 and known_sign(base) <= 0))
+def _may_have_sign(base: Node, exponent: int) -> bool:
+    """Whether a factor may be negative, or 0 without being rounded: not (1 + x**2)**-1, nor a root of that."""
+    number = base.args[1].number if base.op == "pow" else None
+    if exponent > 0:
+        return number is None or not number.is_negative
+    return exponent % 2 == 1 and known_sign(base) <= 0
 
 
 def _has_products(base: Node) -> bool:

@@ -123,8 +123,9 @@ def _name_hint(name: str, tree: ast.Module) -> str:
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."
-    here = difflib.get_close_matches(name, _names(tree), 1, 0.75)
-    if here:
+    of_the_file = _names(tree)
+    here = difflib.get_close_matches(name, of_the_file, 1, 0.75)
+    if here and name not in of_the_file:  # else it is another function's, or defined below
         return f"Did you mean {here[0]}?"
     similar = _similar(name, ("float", "bool"))
     question = f"Did you mean {similar}? If not, import" if similar else "Import"

@@ -116,7 +116,7 @@ def some(drawn: Sequence[Mapping[str, float]], dtype: str) -> Iterator[Mapping[s
 
 def _less_simple(value: float | bool, dtype: str) -> float | bool:
     if not isinstance(value, float):
-        return value if isinstance(value, bool) else value + 1
+        return value if isinstance(value, bool) else value + (1 if value >= 0 else -1)  # not 0
     near = FORMATS[dtype].rounded(_BESIDE_DEFAULT * value if value else _BESIDE_ZERO)
     unit = math.ldexp(1.0, math.frexp(near)[1] - MANTISSA[dtype])
     return near + _ROUNDED_BY * unit if dtype == "float32" else near

@@ -53,14 +53,15 @@ class Poles:
     def has_limit(self, node: Node, name: str) -> bool:
         """Whether a node tends to one number, from wherever it is real, as an input goes to 0."""
         order = topological([node])
-        beside = self._beside(order, [name])
+        beside, seen = self._beside(order, [name]), False
         for hyper in self._hypers:
             sizes = [sign * size for sign in (-1, 1) for size in (_NEAR, _NEAR**2)]
             found = [_exactly(order, {**beside, **hyper, name: size}, _LIMIT_DIGITS) for size in sizes]
             real = [value for value in found if not mpmath.isnan(value)]
-            if not real or any(not abs(value - real[-1]) <= _CLOSE * max(1, abs(real[-1])) for value in real):
+            if any(not abs(value - real[-1]) <= _CLOSE * max(1, abs(real[-1])) for value in real):
                 return False
-        return True
+            seen = seen or bool(real)
+        return seen
 
     def vanishes(self, node: Node) -> bool:
         """Whether a node is 0 whatever the inputs are."""

@@ -67,6 +67,12 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         ["Did you mean exp?"],
     ),
     "misspelt parameter": (spec("return sin(alpah*x)", "x, alpha: float = 1.0"), 6, "sin(", ["Did you mean alpha?"]),
+    "parameter of another": (
+        HEAD + "@op\ndef f(x, steep: float = 1.0):\n    return steep*x\n\n@op\ndef g(x):\n    return steep*x\n",
+        10,
+        "steep*x",
+        ["make it a parameter"],
+    ),
     "unknown option": (
         "from gradgen import op\n@op(inplace=True)\ndef f(x):\n    return x\n",
         2,

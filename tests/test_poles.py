@@ -41,6 +41,14 @@ def test_a_limit_that_one_whole_number_alone_has() -> None:
     assert not poles({"k": 2.0}).has_limit(node, "x")
 
 
+@pytest.mark.parametrize(
+    ("text", "k"),
+    [("sqrt(1 - k**2)*(exp(x) - 1)/x", 0.3), ("sqrt(1 - k**2)*(exp(x) - 1)/x", 0.7), ("(exp(x) - 1)/(k*x)", -1)],
+)
+def test_other_hyper_parameters_need_not_be_in_the_domain(text: str, k: float) -> None:
+    assert poles({"k": k}).has_limit(parsed(text), "x")
+
+
 def test_what_is_0_everywhere() -> None:
     assert poles().vanishes(parsed("asin(y) * 2 - asin(y) - asin(y)"))
     assert not poles().vanishes(parsed("asin(y)"))
@@ -49,7 +57,7 @@ def test_what_is_0_everywhere() -> None:
 
 
 def test_hyper_parameters_beside_the_defaults() -> None:
-    (_, near) = points.hyper_parameters({"n": 2, "flag": True, "a": 1.0}, "float64")
-    assert (near["n"], near["flag"]) == (3, True)
+    (_, near) = points.hyper_parameters({"n": 2, "m": -1, "flag": True, "a": 1.0}, "float64")
+    assert (near["n"], near["m"], near["flag"]) == (3, -2, True)
     assert near["a"] not in (1.0, round(float(near["a"])))
     assert points.hyper_parameters({"flag": False}, "float64") == [{"flag": False}]

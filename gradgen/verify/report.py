@@ -62,7 +62,7 @@ def _rows(outcome: Outcome, bar: float) -> Iterator[_Row]:
             *[_cell(rows.get(column), bar) for column in columns],
             number(max(apart)) if apart else "",
             _bad(max(row.bad for row in ours)),
-            worst.at.partition(": ")[0],
+            Text(worst.at.partition(": ")[0]),
         ]
     for name in dict.fromkeys(check.name for check in outcome.checks):
         by_path = {check.path: check for check in outcome.checks if check.name == name}
