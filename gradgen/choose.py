@@ -322,7 +322,7 @@ class Choice:
         if self._patch_within(node, column, is_as_good=False):
             return
         whole = factored(node)
-        at = self._poles_of(self._forms[node])
+        at = self._inputs_with_poles(self._forms[node])
         for part in [*self._expansions.parts(whole, at)]:
             patches = (
                 self._patch_near(node, column, expansion) for expansion in self._expansions.in_input(part, whole)
@@ -333,9 +333,9 @@ class Choice:
 
     def _fill(self, node: Node) -> None:
         """Of the forms that were looked at take the best that is a number where the one so far is 0/0, if one is."""
-        poles = self._poles_of(self._forms[node])
+        poles = self._inputs_with_poles(self._forms[node])
         for quality, form, how in sorted(self._looked_at.get(node, ()) if poles else (), key=lambda one: rank(one[0])):
-            if not self._poles_of(form, poles):
+            if not self._inputs_with_poles(form, poles):
                 self._fill_with(node, form, quality, how)
                 return
 
@@ -350,10 +350,15 @@ class Choice:
             return
         names = [tuple(variables.tensors_of(term, self._tensors)) for term in terms]
         best = [
-            self._alone(*one) if self._poles_of(one[0], removable) else one[0] for one in zip(terms, names, strict=True)
+            self._alone(*one) if self._inputs_with_poles(one[0], removable) else one[0]
+            for one in zip(terms, names, strict=True)
         ]
         form = reduce(node.graph.add, best)
-        if self._poles_of(form, removable) or not self._references.is_same(form, column) or _reads_more(form, node):
+        if (
+            self._inputs_with_poles(form, removable)
+            or not self._references.is_same(form, column)
+            or _reads_more(form, node)
+        ):
             return
         (quality,) = self._references.measured([form], [column], near=True)
         self._fill_with(node, form, quality, "with each term in the form that is best for it alone")
@@ -371,9 +376,9 @@ class Choice:
 
     def _removable(self, node: Node) -> list[str]:
         """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
-        return [name for name in self._poles_of(self._forms[node]) if self._poles.has_limit(node, name)]
+        return [name for name in self._inputs_with_poles(self._forms[node]) if self._poles.has_limit(node, name)]
 
-    def _poles_of(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
+    def _inputs_with_poles(self, form: Node, names: Sequence[str] | None = None) -> list[str]:
         """Those of the inputs where a form is no number where they are zero."""
         return [n for n in (self._tensors if names is None else names) if self._poles.has(form, [n])]
 

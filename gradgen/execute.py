@@ -53,11 +53,11 @@ class SpecFile:
         self.path = path
         try:
             self.text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            is_text = isinstance(error, OSError)
-            reason = str(error.strerror) if isinstance(error, OSError) else "it is not UTF-8 text"
-            hint = None if is_text else "Save it as UTF-8."
-            raise GradgenError(f"cannot read the spec file: {reason}", file=path, hint=hint) from error
+        except OSError as error:
+            raise GradgenError(f"cannot read the spec file: {error.strerror}", file=path) from error
+        except UnicodeDecodeError as error:
+            problem = "cannot read the spec file: it is not UTF-8 text"
+            raise GradgenError(problem, file=path, hint="Save it as UTF-8.") from error
         self.lines = self.text.split("\n")
         self.tree, self.code = self._compiled()
         self.literal = only_builds(self.tree, path.parent, frozenset({path}))

@@ -95,6 +95,10 @@ _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _IRRATIONAL = "a is rounded, and its product with the root may exceed 1"
 _SQUARES = "the squares overflow or vanish before the norm does"
 _POLES = "poles that cancel: infinity minus infinity at u = 0"
+_SOFTPLUS_DIFFERENCE = (
+    "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
+    "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))"
+)
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _PARAMETER = "0/0 where u, a parameter perhaps, is 0"
 _POWER = "0/0 where v, a parameter perhaps, is 0"
@@ -523,8 +527,7 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "softplus(u)**2 - softplus(v)**2",
-                "(softplus(u) + softplus(v))*where(lt(abs(u - v), 32), where(gt(u - v, 0), "
-                "log1p(expm1(u - v)*sigmoid(v)), -log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
+                f"(softplus(u) + softplus(v))*{_SOFTPLUS_DIFFERENCE}",
             ),
             ("atanh(1 - u)", "where(lt(abs(1 - u), 1/2), atanh(1 - u), log(2 - u)/2 - log(u)/2)"),
             ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
@@ -538,8 +541,7 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "softplus(u) - softplus(v)",
-                "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
-                "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))",
+                _SOFTPLUS_DIFFERENCE,
             ),
             (
                 "softplus(u + v) - softplus(u - v) - v",

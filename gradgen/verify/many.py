@@ -26,9 +26,8 @@ _BITS = 4000  # of what is exact: more than formulas lose
 _FEW_BITS = 400  # where a function is mpmath's, of which there are fewer numbers too
 _FEWER = 8
 _FARTHEST = 14  # the power of two up to which edges are looked for
-_BITS_LOST = (
-    40  # at most, by formulas with a removable singularity, for each power of two that an input is closer to it
-)
+# At most, by formulas with a removable singularity, for each power of two that an input is closer to it
+_BITS_LOST = 40
 _STEP = mpf(2) ** -60  # by which an input is moved for the scale
 
 
