@@ -294,6 +294,18 @@ def _corrected(node: Node, form: Format) -> Operation:
     return lambda value, error: np.where(np.isfinite(error), form.rounding(value + error), value)
 
 
+def _damp(node: Node, form: Format) -> Operation:
+    return lambda v, r: np.where(v == 0, v, form.rounding(v * r))
+
+
+def _unit(node: Node, form: Format) -> Operation:
+    def direction(a: Array, h: Array) -> Array:
+        ratio = np.where(np.isinf(a) & np.isinf(h), np.copysign(1.0, a), form.rounding(a / h))
+        return np.where(h == 0, h, ratio)
+
+    return direction
+
+
 _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "add": _add,
     "mul": _mul,
@@ -303,6 +315,8 @@ _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "quotient_error": _quotient_error,
     "rest": _rest,
     "corrected": _corrected,
+    "damp": _damp,
+    "unit": _unit,
 }
 # Functions whose result is a number of the type.
 _EXACT: dict[str, Callable[..., Array]] = {
@@ -346,9 +360,9 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     nearest, rest, is_exact = _exactly(op, *(arg.tobytes() for arg in args))
     off = _off(op, form, places)
     value: Array = form.rounding(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
-    if op in PRODUCTS:
-        scaled_up = np.array([_scaled_up(PRODUCTS[op], factor) for factor in args[1].tolist()])
-        value = _of_infinite(op, value, args[0], form.rounding(scaled_up))
+    if op in PRODUCTS and (is_infinite := np.isinf(args[0])).any():
+        scaled_up = np.array([_scaled_up(PRODUCTS[op], factor) for factor in args[1][is_infinite].tolist()])
+        value[is_infinite] = _of_infinite(op, value[is_infinite], args[0][is_infinite], form.rounding(scaled_up))
     return value
 
 
@@ -357,17 +371,15 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
     value = _quickly(op, *(arg.tobytes() for arg in args))
     is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
     found: Array = form.rounding(np.where(is_exact, value, value + value * _off(op, form, places)))
-    if op in PRODUCTS:
-        scaled_up = np.ldexp(quick.FUNCTIONS[PRODUCTS[op]](args[1]), 64)
-        found = _of_infinite(op, found, args[0], form.rounding(scaled_up))
+    if op in PRODUCTS and (is_infinite := np.isinf(args[0])).any():
+        scaled_up = np.ldexp(quick.FUNCTIONS[PRODUCTS[op]](args[1][is_infinite]), 64)
+        found[is_infinite] = _of_infinite(op, found[is_infinite], args[0][is_infinite], form.rounding(scaled_up))
     return found
 
 
 def _of_infinite(op: str, value: Array, r: Array, scaled_up: Array) -> Array:
     """r * f(t), for an infinite r what the texts of `scaled` have: r, or 0 where even f(t) times 2**64 is."""
-    if op.startswith("lift_"):
-        return np.where(np.isinf(r), r, value)
-    return np.where(np.isinf(r) & (scaled_up == 0), 0.0, value)
+    return r if op.startswith("lift_") else np.where(scaled_up == 0, 0.0, value)
 
 
 def _off(op: str, form: Format, places: Array) -> Array:
@@ -382,21 +394,37 @@ def _exactly(op: str, *columns: bytes) -> tuple[Array, Array, Array]:
     """What `_exact` gives for doubles: forms of a result have the same functions of the same inputs."""
     operands = np.array([np.frombuffer(column) for column in columns])
     is_number = ~np.isnan(operands).any(axis=0)
-    rows = list(map(tuple, operands[:, is_number].T.tolist()))
-    known = _KNOWN.setdefault(op, {})
-    new = [row for row in dict.fromkeys(rows) if row not in known]
-    if len(known) + len(new) > _MOST_KNOWN:
-        known.clear()
-        new = list(dict.fromkeys(rows))
-    known.update(zip(new, _exact(op, new), strict=True))
     found = np.full((3, len(is_number)), np.nan)
     found[1:] = [[0], [1]]
-    found[:, is_number] = np.array([known[row] for row in rows], np.float64).reshape(-1, 3).T
+    found[:, is_number] = _KNOWN.setdefault(op, _Known(op)).values(operands[:, is_number])
     return found[0], found[1], found[2] != 0
 
 
-_KNOWN: dict[str, dict[tuple[float, ...], tuple[float, float, bool]]] = {}
-_MOST_KNOWN = 1 << 14  # values of each function
+class _Known:
+    """The values of a function that are known, what `_exact` gives of each."""
+
+    def __init__(self, op: str) -> None:
+        self._op = op
+        self._places: dict[tuple[float, ...], int] = {}
+        self._columns = np.zeros((3, 0))
+
+    def values(self, operands: Array) -> Array:
+        """A column for each column of operands."""
+        rows = list(zip(*operands.tolist(), strict=True))
+        new = [row for row in dict.fromkeys(rows) if row not in self._places]
+        if len(self._places) + len(new) > _MOST_KNOWN:
+            self._places.clear()
+            self._columns = np.zeros((3, 0))
+            new = list(dict.fromkeys(rows))
+        if new:
+            self._places.update(zip(new, itertools.count(len(self._places)), strict=False))
+            columns = np.array([*_exact(self._op, new)], np.float64).T
+            self._columns = np.concatenate([self._columns, columns], axis=1)
+        return self._columns[:, np.fromiter(map(self._places.__getitem__, rows), np.intp, len(rows))]
+
+
+_KNOWN: dict[str, _Known] = {}
+_MOST_KNOWN = 1 << 17  # values of each function
 
 
 @lru_cache(maxsize=1 << 7)

@@ -220,5 +220,3 @@ def _times(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array
 
 
 FUNCTIONS |= {f"{kind}_{name}": _times(FUNCTIONS[name]) for name in VANISHING for kind in ("mul", "lift")}
-FUNCTIONS["damp"] = lambda v, r: np.where(v == 0, v, v * r)
-FUNCTIONS["unit"] = lambda a, h: np.where(h == 0, h, a / h)

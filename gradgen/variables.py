@@ -120,7 +120,7 @@ def _worth(found: Argument, values: Sequence[Node]) -> tuple[int, int] | None:
     forms = [found.within(value, value.graph.const(1)) for value in values]
     known = [form for form in forms if form is not None and form.args]
     saved = len(topological(values)) - len(topological(known)) - len(inside)
-    least = -_RECIPROCAL if is_reciprocal else 0
+    least = -_RECIPROCAL if is_reciprocal else int(len(inside) == 1)  # 1 - y beside y is no gain
     return (len(inside), max(0, saved)) if len(known) == len(values) and saved >= least else None
 
 

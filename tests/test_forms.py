@@ -433,7 +433,13 @@ def test_arguments_of_functions(text: str, place: str, within: str) -> None:
     agree(node, found.back(form))
 
 
-@pytest.mark.parametrize("text", ["tanh(x)", "exp(3*x) + exp(-3*x)", "x*sigmoid(x + 1)", "tanh(x - y) + x", "x + y"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("tanh(x)", "exp(3*x) + exp(-3*x)", "x*sigmoid(x + 1)", "tanh(x - y) + x", "x + y"),
+        "(1 - y)*softplus(x) + y*softplus(-x)",
+    ],
+)
 def test_what_is_no_function_of_an_argument(text: str) -> None:
     assert variables.argument([parsed(text)], ["x", "y"]) is None
 

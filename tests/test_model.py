@@ -50,6 +50,8 @@ ARITHMETIC = {
     "sqrt(abs(x))": lambda x, y: np.sqrt(np.abs(x)),
     "2 * x / 3": lambda x, y: 2 * x / 3,
     "x * y + x": lambda x, y: x * y + x,
+    "damp(x, y)": lambda x, y: x * y,
+    "unit(x, y)": lambda x, y: x / y,
 }
 
 
@@ -72,6 +74,8 @@ def test_what_overflows_is_infinite_and_what_is_undefined_is_nan() -> None:
     assert math.isnan(computed("x * x - x * x + log(x)", "float32", -1.0))
     assert computed("exp(x)", "float32", 100.0) == math.inf
     assert computed("where(gt(x, 0), 1, 1 / x)", "float64", 2.0) == 1.0
+    assert computed("damp(x, y)", "float32", 0.0, math.inf) == computed("unit(x, y)", "float32", 0.0, 0.0) == 0.0
+    assert computed("unit(x, y)", "float64", -math.inf, math.inf) == -1.0
 
 
 @pytest.mark.parametrize("dtype", TYPES)
