@@ -11,7 +11,7 @@ from functools import reduce
 
 from sympy import Expr
 
-from gradgen.choose import Arithmetic, Choice, Note, is_sound
+from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
@@ -22,6 +22,7 @@ from gradgen.load import Formula
 from gradgen.names import Namer
 from gradgen.rewrite import rewrite
 from gradgen.share import share
+from gradgen.standing import Note
 from gradgen.worst import Worst
 
 

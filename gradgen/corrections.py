@@ -1,0 +1,94 @@
+"""Compensated arithmetic for results of which rounding alone takes digits that count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from gradgen import rational
+from gradgen.compensate import has_marks, marked
+from gradgen.graph import Node, topological
+from gradgen.primitives import MARKS
+from gradgen.printed import printed_alone
+from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar
+from gradgen.standing import Note, Standing
+from gradgen.worst import Worst
+
+_MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
+
+
+class Corrections:
+    """Compensates the forms of results.
+
+    Args:
+        standing: how those stand.
+        unpatched: other forms that may be compensated, each with notes on it.
+    """
+
+    def __init__(self, standing: Standing, unpatched: Mapping[Node, tuple[Node, list[Note]]]) -> None:
+        self._standing = standing
+        self._unpatched = unpatched
+        self._needs_none: set[Node] = set()  # in float32
+        self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
+
+    def compensate(self, node: Node) -> None:
+        """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
+
+        All of it only above the bar. It does nothing for subnormal results. Where float32 meets the target without the
+        corrections that float64 needs, it goes without.
+        """
+        standing = self._standing
+        if standing.quality[node].double.normal > TARGET and len(topological([node])) <= _MOST_COMPENSATED:
+            self._take_compensated(node)
+        form = standing.forms[node]
+        if form.op in MARKS:
+            plain = standing.measured(node, form.args[0], near=True).single
+            self._uncorrected[node] = plain
+            if plain.error <= TARGET:
+                standing.quality[node] = replace(standing.quality[node], single=plain)
+                self._needs_none.add(node)
+
+    def _take_compensated(self, node: Node) -> None:
+        """Take a form with corrected arguments, or in compensated arithmetic."""
+        standing = self._standing
+        enough = TARGET if standing.is_reported(node) else BAR
+        for form, notes, how in self._to_compensate(node):
+            sharpened = marked(form, "sharpened")
+            is_other = printed_alone(sharpened) is not printed_alone(form)
+            if is_other and not standing.is_hopeless(node, sharpened):
+                standing.take_if_better(node, sharpened, notes, f"{how}with corrected arguments", meets_bar)
+                if standing.forms[node] is sharpened and standing.quality[node].double.error <= BAR:
+                    return
+            new = marked(form)
+            if standing.quality[node].double.normal <= BAR or standing.is_hopeless(node, new):
+                continue
+            standing.take_if_better(node, new, notes, f"{how}in compensated arithmetic", is_more_accurate)
+            if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
+                return
+
+    def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
+        """Forms of a result, each once, with notes on what it is made from, and what it is."""
+        standing = self._standing
+        best, notes = standing.forms[node], standing.notes[node]
+        found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
+        if node in self._unpatched:
+            form, before = self._unpatched[node]
+            found[form] = before, ""
+        is_any = node not in standing.filled
+        if is_any:
+            found.setdefault(node, ([], ""))
+            for form, how in standing.rational(node):
+                found.setdefault(form, ([], f"{how}, "))
+        found.setdefault(rational.expanded(best), (notes, ""))
+        if is_any:
+            found.setdefault(rational.expanded(node), ([], ""))
+        for form, (before, how) in found.items():
+            yield form, before, how
+
+    def is_corrected(self, node: Node) -> bool:
+        """Whether a result is compensated, in float32 too."""
+        return has_marks([self._standing.forms[node]]) and node not in self._needs_none
+
+    def uncorrected(self, node: Node) -> Worst:
+        """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
+        return self._uncorrected.get(node, self._standing.quality[node].single)

@@ -1,0 +1,146 @@
+"""The search for the form in which a result is most accurate, and cheapest among equals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import reduce
+
+import sympy
+from sympy import Expr
+
+from gradgen import variables
+from gradgen.graph import Node, coefficient, substitute, topological
+from gradgen.printers.base import Printer
+from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
+from gradgen.standing import Form, Standing, each_once
+from gradgen.subproblems import Subproblems
+
+SINGULAR = 24.0  # an error that may be the sign of a singularity
+_MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
+_FORMS_WITHIN = 3  # as a function of an argument, beside those
+_LONG = 64  # nodes from which on a form
+_LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
+
+LookedAt = list[tuple[Quality, Node, str]]  # forms, with their errors before these and what they are after
+
+
+class Search:
+    """Looks for better forms of results.
+
+    Args:
+        standing: how those stand.
+        subproblems: their subproblems.
+    """
+
+    def __init__(self, standing: Standing, subproblems: Subproblems) -> None:
+        self._standing = standing
+        self._subproblems = subproblems
+
+    def improve(self, node: Node) -> LookedAt:
+        """Take another form of a result where it is better; the forms that were looked at."""
+        standing = self._standing
+        best = standing.quality[node]
+        is_reported = standing.is_reported(node)
+        if not is_reported and best.error <= BAR:
+            return []
+        most = _MOST_FORMS if is_reported or best.error > LOST else _FEWER_FORMS
+        if standing.is_poor(node) and self._subproblems.inner is not None:
+            most += _FORMS_WITHIN
+        looked_at: LookedAt = [(best, node, "as it is")]
+        is_long = len(topological([node])) > _LONG
+        for form, how in itertools.islice(each_once(self._alternatives(node), node), most):
+            is_hopeless = standing.is_hopeless(node, form)
+            if is_hopeless and len(standing.tensors) > 1:
+                continue
+            if not standing.is_same(node, form):
+                continue
+            if is_long and cost(form) > _LONGER * cost(node):
+                continue
+            looked_at.append((standing.measured(node, form, near=False), form, how))
+            if not is_hopeless:
+                standing.take_if_better(node, form, [], how)
+        distributed = _distributed(standing.forms[node])
+        if distributed is not None:
+            standing.take_if_better(node, distributed, standing.notes[node], "with its factor in each term")
+        if len(standing.tensors) == 1 and standing.quality[node].error > BAR:
+            self._take_sides(node, looked_at)
+        if len(standing.tensors) == 1 and standing.quality[node].error > SINGULAR:
+            self._switch(node, looked_at)
+        return looked_at
+
+    def _alternatives(self, node: Node) -> Iterator[Form]:
+        """Other forms of a result; more and more of them as long as none is good."""
+        standing = self._standing
+        candidates, powers, column = standing.candidates, standing.is_reported(node), standing.column(node)
+        yield from candidates.usual(node, powers)
+        if standing.is_poor(node):
+            yield from self._subproblems.within(node)
+        if standing.is_poor(node):
+            yield from candidates.more(node, powers, lambda form: standing.references.is_limit(form, column))
+
+    def _take_sides(self, node: Node, looked_at: LookedAt) -> None:
+        """Take one form above 0 and another one below, where that is better."""
+        below, above = (min(looked_at, key=lambda entry: rank_of_side(entry[0], side)) for side in (0, 1))
+        if below[1] is not above[1]:
+            is_above = node.graph.apply("ge", node.graph.input(self._standing.tensors[0]), 0)
+            form = node.graph.where(is_above, above[1], below[1])
+            self._standing.take_if_better(node, form, [], f"{above[2]} above 0, {below[2]} below")
+            self._standing.switched.add(form)
+
+    def _switch(self, node: Node, looked_at: LookedAt) -> None:
+        """Take one form near 0 and another one far from it, where that is better."""
+        standing = self._standing
+        x = node.graph.input(standing.tensors[0])
+        size, near, far = standing.references.switch([form for _, form, _ in looked_at], standing.column(node))
+        if near != far:
+            is_near = node.graph.apply("lt", node.graph.apply("abs", x), sympy.Float(size))
+            form = node.graph.where(is_near, looked_at[near][1], looked_at[far][1])
+            how = f"where |{x}| < {size:g} {looked_at[near][2]}, beyond {looked_at[far][2]}"
+            standing.take_if_better(node, form, [], how)
+            standing.switched.add(form)
+
+    def split(self, node: Node) -> None:
+        """Take parts of sums that are functions of fewer inputs in the form that is best for them by themselves.
+
+        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not
+        of second derivatives, of which there are many.
+        """
+        standing = self._standing
+        if len(standing.tensors) == 1 or not standing.is_reported(node):
+            return
+        for total, ways in variables.sums_in_parts(standing.forms[node], standing.tensors):
+            for way in ways:
+                if self._take_parts(node, total, way) or not standing.is_poor(node):
+                    break
+
+    def _take_parts(self, node: Node, total: Node, way: variables.Way) -> bool:
+        """Take a sum in a form as that of its parts, each in its best form, if that is no worse; tell whether it is."""
+        standing = self._standing
+        best = [self._subproblems.alone(part, names) for part, names in way]
+        (form,) = substitute([standing.forms[node]], {total: reduce(node.graph.add, best)})
+        changed = [part for (part, _), alone in zip(way, best, strict=True) if alone is not part]
+        if not changed or form is standing.forms[node] or not standing.is_same(node, form):
+            return False
+        quality = standing.measured(node, form, near=True)
+        if rank(quality) > rank(standing.quality[node]):
+            return False
+        how = f"with {', '.join(Printer({}).expression(part) for part in changed)} as a function by itself"
+        standing.take(node, form, quality, standing.notes[node], how, "the other terms may be 0")
+        return True
+
+
+def _distributed(node: Node) -> Node | None:
+    """(u + v)/2 as u/2 + v/2: the sum might overflow."""
+    number, rest = coefficient(node)
+    return _times_each(number, rest) if rest is not None and rest.op in ("add", "where") and abs(number) < 1 else None
+
+
+def _times_each(number: Expr, node: Node) -> Node:
+    """A number times each term of each branch."""
+    if node.op == "where":
+        condition, p, q = node.args
+        return node.graph.where(condition, _times_each(number, p), _times_each(number, q))
+    if node.op == "add":
+        return node.graph.add(_times_each(number, node.args[0]), _times_each(number, node.args[1]))
+    return node.graph.mul(node.graph.const(number), node)

@@ -1,0 +1,85 @@
+"""Results, and parts of them, as functions of other or of fewer inputs, whose forms are looked for by themselves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Protocol
+
+from gradgen import variables
+from gradgen.graph import Node
+from gradgen.inner import Inner, Problem
+from gradgen.quality import Quality, rank
+from gradgen.standing import Form, Standing
+
+_MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
+
+Alone = dict[tuple[Node, tuple[str, ...]], Node]  # for a part and its inputs the form that is best by itself
+
+
+class Chosen(Protocol):
+    """What forms were chosen for a problem."""
+
+    def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]: ...
+
+    def sound(self, node: Node) -> Quality: ...
+
+    def quality(self, node: Node) -> Quality: ...
+
+
+class Subproblems:
+    """The subproblems of the results of an op.
+
+    Args:
+        standing: how those stand.
+        choose: what chooses the forms of a subproblem, in which parts alone have known forms.
+        alone: the parts alone that are known, to which those found are added.
+
+    Attributes:
+        inner: the results as functions of an argument, if they are.
+    """
+
+    def __init__(self, standing: Standing, choose: Callable[[Problem, Alone], Chosen], alone: Alone) -> None:
+        self._standing = standing
+        self._choose = choose
+        self._alone = alone
+
+    @cached_property
+    def inner(self) -> Inner | None:
+        standing = self._standing
+        paths = {node: standing.candidates.path(node) for node in standing.forms}
+        values = [node for node, wrt in paths.items() if not wrt and node.args]
+        argument = variables.argument(values, standing.tensors) if values else None
+        if argument is None:
+            return None
+        inner = Inner(argument, paths, standing.candidates, standing.tensors, standing.hyper)
+        return inner if inner.problem.nodes or inner.problem.others else None
+
+    @cached_property
+    def _chosen_within(self) -> Chosen:
+        """The forms of the functions of the argument."""
+        assert self.inner is not None
+        return self._choose(self.inner.problem, self._alone)
+
+    def within(self, node: Node) -> Iterator[Form]:
+        """Forms of a result as a function of an argument, if it is one."""
+        inner = self.inner
+        within = inner.within(node) if inner else None
+        if inner and within:
+            for form, notes in itertools.chain(self._chosen_within.uncompensated(within), [(within, [])]):
+                back = inner.back(node, form)
+                if not self._standing.extremes.is_lost_without(node, back):
+                    yield back, ", ".join([str(inner), *notes])
+
+    def alone(self, part: Node, names: tuple[str, ...]) -> Node:
+        """A part of a sum in the form that is best for it as a function of these inputs.
+
+        As it is if there are none, or when so many parts have been looked at.
+        """
+        known = self._alone
+        if names and (part, names) not in known and len(known) < _MOST_ALONE:
+            chosen = self._choose(Problem([part], [], names, self._standing.hyper, {}, {}), known)
+            form, _ = next(chosen.uncompensated(part))
+            known[part, names] = form if rank(chosen.quality(part)) < rank(chosen.sound(part)) else part
+        return known.get((part, names), part)
