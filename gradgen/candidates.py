@@ -116,6 +116,10 @@ class Candidates:
             yield from squares.forms(start)
         for start in dict.fromkeys((node, taken_out, *([written] if len(self._tensors) > 1 else []))):
             yield from relative.forms(start)
+        if len(self._tensors) > 1:  # of one input it is a quotient of polynomials, which have other forms
+            for start in [form for form, how in self.rational(node, powers) if how == rational.ONE_FRACTION]:
+                for form, how in (*squares.forms(start), *relative.forms(start)):
+                    yield form, f"{rational.ONE_FRACTION}, {how}"
         yield from hyperbolic.forms(node)
         for form, how in self._derived(node):
             is_smooth = self._origins[node][0] in self._smooth

@@ -48,6 +48,8 @@ OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
 
 _Found = TypeVar("_Found")
 
+ONE_FRACTION = "as one fraction"
+
 
 class _NotRationalError(Exception):
     """The node is no rational function of what was tried."""
@@ -75,7 +77,7 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         fraction = None if make in (_Exponential, _Shifted) else made(node)
         plain = _if_rational(fraction.plain) if fraction else None
         if plain is not None and plain is not node:
-            yield rewrite([plain])[0], "as one fraction"
+            yield rewrite([plain])[0], ONE_FRACTION
         of = "an exponential" if make in (_Exponential, _Shifted) else "an input or its reciprocal"
         found = (
             (_by_terms(node, quotient), "each term as"),

@@ -198,7 +198,8 @@ class _Pattern:
         graph = Graph()
         names: dict[str, Any] = {name: graph.input(name) for name in ("t", "u", "v", "w", *_NUMBERS)}
         names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
-        names |= {"sqrt": lambda x: x**sympy.S.Half, "pi": sympy.pi, "where": partial(graph.apply, "where")}
+        names |= {"sqrt": lambda x: x**sympy.S.Half, "where": partial(graph.apply, "where")}
+        names |= {"pi": sympy.pi, "oo": sympy.oo}
         self.rule = rule
         self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
@@ -622,17 +623,16 @@ def _match_operands(patterns: tuple[Node, ...], node: Node, binding: Binding) ->
 
 
 def _match_product(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
-    """A wild name times something: one factor of the node is the something, the name takes the others."""
+    """A wild name times something: some factors of the node are the something, the name takes the others."""
     wild, something = pattern.args
     number, found = factors(node)
     if len(found) > _LONGEST:
         return
-    _, [(wanted, power)] = factors(something)
-    for i, (candidate, exponent) in enumerate(found):
-        if exponent // power >= 1:
-            for bound in _match(wanted, candidate, binding):
-                rest = [*found[:i], (candidate, exponent - power), *found[i + 1 :]]
-                yield from _bind(str(wild.value), _product(number, rest), bound)
+    wanted = factors(something)[1]
+    for bound, used in _match_factors(wanted, found, binding, ()):
+        taken = dict(zip(used, wanted, strict=True))
+        rest = [(base, power - (taken[i][1] if i in taken else 0)) for i, (base, power) in enumerate(found)]
+        yield from _bind(str(wild.value), _product(number, rest), bound)
 
 
 def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:

@@ -738,6 +738,28 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
+        "log1p(w*u**2)",
+        "where(lt(w*u**2, oo), log1p(w*u**2), 2*log(abs(u)) + log(w) + log1p(1/(w*u**2)))",
+        _SQUARES,
+        tried=True,
+    ),
+    Rule(
+        "log1p(w*(u/v)**2)",
+        "where(lt(w*(u/v)**2, oo), log1p(w*(u/v)**2), 2*log(abs(u)) - 2*log(abs(v)) + log(w) + log1p(1/(w*(u/v)**2)))",
+        _SQUARES,
+        tried=True,
+    ),
+    *(
+        Rule(
+            f"log(w*({pattern}))",
+            "where(lt(w*(v + u*(u/v)), oo), log(w*(v + u*(u/v))), "
+            "2*log(abs(u)) - log(abs(v)) + log(abs(w)) + log1p((v/u)**2))",
+            _SQUARES,
+            tried=True,
+        )
+        for pattern in ("v*(1 + (u/v)**2)", "(u**2 + v**2)/v")
+    ),
+    Rule(
         "log(abs(tanh(u)))",
         "where(gt(abs(u), 1), log1p(-2*sigmoid(-2*abs(u))), log(abs(tanh(u))))",
         "tanh(u) nears 1 or -1",

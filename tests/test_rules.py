@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import mpmath
 import pytest
@@ -60,7 +61,8 @@ def drawn(randoms: random.Random, turn: int) -> dict[str, mpf]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.pattern)
 def test_rule_is_an_identity(rule: Rule) -> None:
-    pattern = _Pattern(rule)
+    at_9 = rule.replacement.replace("oo", "9")  # as if numbers overflowed there
+    pattern = _Pattern(replace(rule, replacement=at_9))
     randoms = random.Random(0)
     order = topological([pattern.pattern, pattern.replacement])
     held: dict[Node, set[bool]] = {
