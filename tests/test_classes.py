@@ -92,6 +92,9 @@ SLOW = [
     "cbrt(1 + (a*x)**2)",
     "(1 + (a*x)**2)**Rational(1, 8)",
     "(x**2 + 1)/sqrt(x**2 + 2)",
+    "log(1 + x**2/k)",
+    "log(1 + (x/z)**2/k) + log(z)",
+    "log(pi*z*(1 + ((x - y)/z)**2))",
     "1/(x + sqrt(1 + x**2))",
     # Functions of 2*x - 3, of which SymPy writes the parts out
     "exp(2*x - 3)/sqrt(1 + exp(2*(2*x - 3)))",
