@@ -15,6 +15,7 @@ import sympy
 from mpmath import mpf
 from sympy import Expr
 
+from gradgen import mpfr
 from gradgen.evaluate import values
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
 from gradgen.model import FORMATS, Program
@@ -38,6 +39,9 @@ _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
 _SIDES = (None, 1.0, -1.0)  # on which the inputs that stay finite are
 _FEWEST = 3  # numbers that a limit must be found among
+_FEW = (
+    5  # points of so many are looked at with functions that take long; rows of hyper-parameters are no multiple of it
+)
 _VARIED = 6  # hyper-parameters that are drawn at random
 
 # The exact result where inputs and hyper-parameters have these values; None where it is not known
@@ -96,6 +100,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     order = topological([printed])
     program, names = Program(order, FORMATS["float64"]), inputs_of(order)
     read = [graph.input(name) for name in names if name in tensors]
+    is_laborious = mpfr.Program(order, [printed]).is_laborious
     if any(_is_of_numbers(node) for node in order):
         return form  # which numbers it is true for cannot be known from some
     held = [name for name in names if _may_be_held(hyper.get(name))]
@@ -104,6 +109,8 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         others = [other for other in read if other is not x]
         for side, given in itertools.product(_SIDES if others else (None,), ((), held) if held else ((),)):
             points = _points(tensors, hyper, bool(given), [str(other.value) for other in others], side)
+            if is_laborious:
+                points = [point for k, point in enumerate(points) if k % _FEW == 0]
             ends = [{**point, str(x.value): sign * math.inf} for point in points if not _has_zero(point, tensors)]
             if not np.isnan(program(ends)[-1]).any():
                 if side is None:

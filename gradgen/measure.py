@@ -31,7 +31,8 @@ _SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
 _LARGE_SUBNORMAL = 1000.0  # an error that counts where the result is a subnormal number, too
-_MOST_PEAKS = 8  # and of all results together
+_MOST_PEAKS = 8  # and of all results together,
+_MOST_MORE = 1000  # until so many points have been added
 _NEIGHBOURS = 24
 _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long, and without
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
@@ -48,6 +49,7 @@ _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of i
 _ASKED = 4  # points at which a result seems lost where mpmath is asked whether it is
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
+_VANISHING, _FEW = 2.0**-130, 8  # inputs below this, and of how many one is looked at with functions that take long
 _SCREEN = 7  # of how many points one is looked at first
 
 # Functions that take mpmath a while, and as many times as long as others for ordinary arguments
@@ -86,6 +88,52 @@ class _Exact:
 
     values: tuple[mpf, ...]
     bits: int
+
+
+class _Values:
+    """The exact values of some nodes, each point's found once.
+
+    Attributes:
+        program: what computes them.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.program = mpfr.Program(topological(roots), roots)
+        self._known: dict[tuple[float | bool | mpf, ...], _Exact | None] = {}
+
+    def __call__(self, point: Point) -> _Exact | None:
+        """The values at a point; None where one is not real, or cannot be had."""
+        key = tuple(point.values())
+        if key not in self._known:
+            self._known[key] = self._computed(point)
+        return self._known[key]
+
+    def _computed(self, point: Point) -> _Exact | None:
+        """The values on which two precisions agree; None where none do, or where one is not real.
+
+        1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
+        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
+        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
+        more bits take long, only what is 0 is.
+        """
+        is_laborious = self.program.is_laborious
+        bits, previous, before_lacked = 0, tuple[mpf, ...](), False
+        is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
+        attempts = len(_MORE) - (is_laborious or is_in_vain)
+        for attempt in range(attempts):
+            before, bits = bits, _precision(point, attempt)
+            with mpmath.workprec(bits):
+                values, lost = self.program.with_bits_lost(_lifted(point))
+            if not all(map(mpmath.isfinite, values)):
+                return None
+            is_last, lacks = attempt == attempts - 1, lost > bits - _AGREE and not is_laborious
+            is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
+            if previous and all(map(_agree, previous, values)) and is_sure:
+                return _Exact(values, before)
+            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):
+                return _Exact(values, bits)  # what is left of 0 by rounding
+            previous, before_lacked = values, lacks
+        return None
 
 
 class _Facts:
@@ -160,10 +208,10 @@ class Reference:
         self.dtype = dtype
         self._roots = roots
         self._order = topological(roots)
-        self._program = mpfr.Program(self._order, roots)
+        self._values = _Values(roots)
+        self._alone: dict[int, _Values] = {}
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
-        self._exactly: dict[tuple[float | bool | mpf, ...], _Exact | None] = {}
         slow = [node for node in self._order if node.op in _SLOW_FAR_OUT]
         magnitude = 2000 if set(inputs_of(slow)).isdisjoint(tensors) else 5
         self._hypers = points.hyper_parameters(hyper, dtype)
@@ -174,6 +222,8 @@ class Reference:
             drawn = [*points.of_several(tensors, dtype, magnitude)]
         at: list[Point] = [{**point, **hyper} for point in drawn]
         at += [{**point, **near} for near in self._hypers[1:] for point in points.some(drawn, dtype)]
+        if slow:  # the farther an input is from 1, the more digits the exact value takes
+            at = [point for k, point in enumerate(at) if k % _FEW == 0 or not self._is_vanishing(point)]
         most = max(_FEWEST, _BUDGET // sum(_CAREFUL.get(node.op, 1) for node in self._order))
         self._drawn = at[:: -(-len(at) // most)]
         self._is_thin = len(self._drawn) < len(at)
@@ -188,6 +238,9 @@ class Reference:
         ]
         self._add(self._drawn)
         self._base = len(self._points)
+
+    def _is_vanishing(self, point: Point) -> bool:
+        return any(abs(point[name]) < _VANISHING for name in self._tensors)
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
@@ -243,8 +296,16 @@ class Reference:
                 yield from (FORMATS[self.dtype].rounded(sign * edge * share) for share in _BELOW_EDGE)
 
     def exact(self, column: int, point: Point) -> mpf | None:
-        """The exact value of a node at a point; None where one of the nodes is not real, or cannot be had."""
-        found = self._exact(point)
+        """The exact value of a node at a point; None where it is not real, or cannot be had.
+
+        Nor where another node is not real, unless what they are made of takes long.
+        """
+        if self._values.program.is_laborious:
+            if column not in self._alone:
+                self._alone[column] = _Values([self._roots[column]])
+            found = self._alone[column](point)
+            return found.values[0] if found else None
+        found = self._values(point)
         return found.values[column] if found else None
 
     def is_same(self, root: Node, column: int) -> bool:
@@ -317,7 +378,7 @@ class Reference:
             if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
                 self._add(self._tuples.suspects(roots))
                 found = self._every(roots, columns, wide)
-            tops = self._peaks(found)
+            tops = self._peaks(found) if len(self._points) < self._base + _MOST_MORE else []
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
@@ -498,7 +559,7 @@ class Reference:
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
         if key not in self._known:
-            found = self._exact(point)
+            found = self._values(point)
             self._known[key] = Sample(found.values, self._scale(point, found)) if found else None
         return self._known[key]
 
@@ -511,47 +572,13 @@ class Reference:
             if all(map(math.isfinite, moved.values())):
                 yield {**point, **moved}
 
-    def _exact(self, point: Point) -> _Exact | None:
-        """The values at a point; None where one is not real, or cannot be had."""
-        key = tuple(point.values())
-        if key not in self._exactly:
-            self._exactly[key] = self._computed(point)
-        return self._exactly[key]
-
-    def _computed(self, point: Point) -> _Exact | None:
-        """The values on which two precisions agree; None where none do, or where one is not real.
-
-        1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
-        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
-        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
-        more bits take long, only what is 0 is.
-        """
-        is_laborious = self._program.is_laborious
-        bits, previous, before_lacked = 0, tuple[mpf, ...](), False
-        is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
-        attempts = len(_MORE) - (is_laborious or is_in_vain)
-        for attempt in range(attempts):
-            before, bits = bits, _precision(point, attempt)
-            with mpmath.workprec(bits):
-                values, lost = self._program.with_bits_lost(_lifted(point))
-            if not all(map(mpmath.isfinite, values)):
-                return None
-            is_last, lacks = attempt == attempts - 1, lost > bits - _AGREE and not is_laborious
-            is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
-            if previous and all(map(_agree, previous, values)) and is_sure:
-                return _Exact(values, before)
-            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):
-                return _Exact(values, bits)  # what is left of 0 by rounding
-            previous, before_lacked = values, lacks
-        return None
-
     def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
         with mpmath.workprec(exact.bits):
-            return self._program.slopes(_lifted(point), exact.values, self._tensors, _SHIFT)
+            return self._values.program.slopes(_lifted(point), exact.values, self._tensors, _SHIFT)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
-        return self._program(_lifted(point))
+        return self._values.program(_lifted(point))
 
 
 def _lifted(point: Point) -> dict[str, mpf | bool]:
