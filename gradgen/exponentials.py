@@ -373,6 +373,9 @@ class _Sums:
         if len(outermost) == 2 and vector in outermost:
             (other,) = (v for v in outermost if v != vector)
             return self._graph.apply("minimum", self._argument(_plus(vector, other, -1)), 0)
+        if any(_cancel(vector, other) for other in outermost if other != vector):  # f - (f + i) is -i
+            each = (self._argument(_plus(vector, other, -1)) for other in outermost)
+            return reduce(lambda a, b: self._graph.apply("minimum", a, b), each)
         return self._argument(vector) - self._largest(one)
 
     def _relative(self, one: _Sum) -> Node:
@@ -505,6 +508,12 @@ def _root(node: Node) -> tuple[Expr, Node | None]:
 def _shares(exponent: Expr) -> list[Expr]:
     """An exponent as a sum of ones, or of minus ones, if it is whole."""
     return [sympy.sign(exponent)] * int(abs(exponent)) if exponent.is_Integer else [exponent]
+
+
+def _cancel(u: Exponent, v: Exponent) -> bool:
+    """Whether less of the arguments is left of the difference of two exponents than is in both."""
+    sizes = [sum(map(abs, vector)) for vector in (_plus(u, v, -1), u, v)]
+    return bool(sizes[0] < sizes[1] + sizes[2])
 
 
 def _plus(a: Exponent, b: Exponent, often: Expr | int = 1) -> Exponent:

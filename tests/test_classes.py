@@ -42,6 +42,7 @@ SLOW = [
     "2*exp(x)/(2*exp(x) + exp(y) + 3)",
     "exp(x)/(exp(x) + 2*exp(y) + 3*exp(z))",
     "exp(x)/(k + exp(x) + exp(y))",
+    "1/(1 + exp(-x))/(1/(1 + exp(-x)) + 1/(1 + exp(-y)))",
     "1/(p*exp(a*x) + (1 - p)*exp(-k*x))",
     "exp(-x)/(exp(-x) + exp(-y))**2",
     "exp(x)/sqrt(exp(2*x) + exp(2*y))",
