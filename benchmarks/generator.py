@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 _FORMULAS = Path(__file__).parents[1] / "formulas"
-_TEN = Path(__file__).with_name("ten_operations.py")
+_TEN, _TEN_HARD = (Path(__file__).with_name(f"ten_{kind}operations.py") for kind in ("", "hard_"))
 _RUNS = 3
 
 
@@ -23,6 +23,7 @@ def show(console: Console) -> None:
     rows = (
         ("one operation, swish", ["build", f"{gallery}/swish.py"], True),
         ("a spec of ten operations", ["build", str(_TEN)], True),
+        ("ten in which much cancels", ["build", str(_TEN_HARD)], True),
         ("the gallery", ["build", gallery], True),
         ("the gallery, nothing to do", ["build", gallery], False),
         ("check that the gallery is fresh", ["check", gallery], False),

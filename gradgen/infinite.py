@@ -39,9 +39,8 @@ _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
 _SIDES = (None, 1.0, -1.0)  # on which the inputs that stay finite are
 _FEWEST = 3  # numbers that a limit must be found among
-_FEW = (
-    5  # points of so many are looked at with functions that take long; rows of hyper-parameters are no multiple of it
-)
+_MANY = 40  # points with functions that take long, from which on
+_STEP, _OTHER_STEP = 5, 7  # one of so many serves; as many as there are rows of hyper-parameters are no multiple of it
 _VARIED = 6  # hyper-parameters that are drawn at random
 
 # The exact result where inputs and hyper-parameters have these values; None where it is not known
@@ -109,8 +108,8 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         others = [other for other in read if other is not x]
         for side, given in itertools.product(_SIDES if others else (None,), ((), held) if held else ((),)):
             points = _points(tensors, hyper, bool(given), [str(other.value) for other in others], side)
-            if is_laborious:
-                points = [point for k, point in enumerate(points) if k % _FEW == 0]
+            if is_laborious and len(points) > _MANY:
+                points = points[:: _STEP if len(points) % _STEP else _OTHER_STEP]
             ends = [{**point, str(x.value): sign * math.inf} for point in points if not _has_zero(point, tensors)]
             if not np.isnan(program(ends)[-1]).any():
                 if side is None:
