@@ -38,6 +38,7 @@ _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _CLOSE = 0.25  # how much the result may differ from that at the peak
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
+_IN_KINKS = 3  # and how many of them are moved to where two branches meet
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
@@ -331,7 +332,25 @@ class Reference:
                     continue
                 if sample and not abs(value - exact) <= _SAME * max(abs(exact), sample.scale[column] * _SAME):
                     return False
-        return True
+        return all(self._is_same_in(exactly, column, point) for point in self._in_kinks(ordinary))
+
+    def _in_kinks(self, ordinary: Sequence[Point]) -> Iterator[Point]:
+        """Points where an absolute value or a selection may have its kink: an input is 0, or as another one."""
+        some = ordinary[:: -(-len(ordinary) // _IN_KINKS) or 1]
+        for point, name in itertools.product(some, self._tensors):
+            yield {**point, name: 0.0}
+            yield from ({**point, name: point[other]} for other in self._tensors if other > name)
+
+    def _is_same_in(self, exactly: mpfr.Program, column: int, point: Point) -> bool:
+        """Whether what is computed at a point is what the reference's node is there, if both are finite.
+
+        The derivative of a form with a selection may there be one of neither branch.
+        """
+        with mpmath.workprec(_PRECISION):
+            (value,), exact = exactly(_lifted(point)), self._evaluated(point)[column]
+            if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
+                return True
+            return bool(abs(value - exact) <= _SAME * max(1, abs(exact)))
 
     def _is_real_beside(self, point: Point, column: int) -> bool:
         """Whether a node is real where one of the inputs is a little more or less."""

@@ -570,3 +570,19 @@ def test_an_exponential_over_a_power_overflows_where_it_does_itself(formula: str
             for found, order in ((out, 0), (slope, 1)):
                 right = [exact(at, order) for at in points]
                 assert found.tolist() == pytest.approx(right, rel=4e-15, abs=1e-320), (path, order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("y", "slope"), [(0.0, 0.4760856584), (0.5, 0.0), (1.0, -0.4760856584)])
+def test_a_gradient_where_two_branches_of_its_form_meet(y: float, slope: float, tmp_path: Path) -> None:
+    """The form was the derivative of one whose branches for x >= 0 and x <= 0 both counted at 0."""
+    text = (
+        "@op\ndef f(x, y: Tensor(grad=False), g: float = 0.5):\n    p = 1/(1 + exp(-x))\n"
+        "    return -y*(1 - p)**(1 - g)*log(p) - (1 - y)*p**g*log(1 - p)\n"
+    )
+    module, _ = build(text, tmp_path)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            x = torch.zeros((), dtype=torch.float64, requires_grad=True)
+            (found,) = torch.autograd.grad(module.f(x, torch.tensor(y, dtype=torch.float64)), x)
+            assert found.item() == pytest.approx(slope, abs=1e-9)

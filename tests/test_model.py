@@ -239,6 +239,14 @@ def test_a_form_that_cancels_is_the_same_function() -> None:
     assert not reference.is_same(1 / (1 + e) ** 2 - 2 / (1 + e), 0)
 
 
+def test_a_form_that_is_another_function_where_its_branches_meet_is_not_the_same() -> None:
+    reference = Reference([parsed("y*sigmoid(x) + abs(x - y)")], ["x", "y"], {}, "float32")
+    branches = "y*where(gt(x, 0), sigmoid(x), where(lt(x, 0), sigmoid(x), {})) + where(eq(x, y), {}, abs(x - y))"
+    assert reference.is_same(parsed(branches.format("1/2", "0")), 0)
+    assert not reference.is_same(parsed(branches.format("1", "0")), 0)
+    assert not reference.is_same(parsed(branches.format("1/2", "1")), 0)
+
+
 @pytest.mark.parametrize("op", ["abs", "modulus", "sign", "floor", "ceil"])
 @pytest.mark.parametrize("x", [-2.5, -0.0, 0.0, 0.3, 4.0, math.inf, -math.inf, math.nan])
 def test_exact_functions_are_those_of_the_table(op: str, x: float) -> None:
