@@ -297,14 +297,14 @@ def _polygamma_exact(order: Any, x: Any) -> Any:
 
 
 def _dsinc_exact(x: Any) -> Any:
-    if x == 0 or mpmath.isinf(x):
-        return mpmath.mpf(0)
+    if _is_tiny(x) or mpmath.isinf(x):
+        return mpmath.mpf(0) if mpmath.isinf(x) else -x / 3
     with _digits_for_what_cancels(x):
         return (x * mpmath.cos(x) - mpmath.sin(x)) / x**2
 
 
 def _d2sinc_exact(x: Any) -> Any:
-    if x == 0:
+    if _is_tiny(x):
         return -mpmath.mpf(1) / 3
     if mpmath.isinf(x):
         return mpmath.mpf(0)
@@ -313,15 +313,15 @@ def _d2sinc_exact(x: Any) -> Any:
 
 
 def _dsinc_pi_exact(x: Any) -> Any:
-    if x == 0 or mpmath.isinf(x):
-        return mpmath.mpf(0)
+    if _is_tiny(x) or mpmath.isinf(x):
+        return mpmath.mpf(0) if mpmath.isinf(x) else -(mpmath.pi**2) * x / 3
     with _digits_for_what_cancels(x):
         return (mpmath.cospi(x) - mpmath.sincpi(x)) / x
 
 
 def _d2sinc_pi_exact(x: Any) -> Any:
-    if x == 0 or mpmath.isinf(x):
-        return -(mpmath.pi**2) / 3 if x == 0 else mpmath.mpf(0)
+    if _is_tiny(x) or mpmath.isinf(x):
+        return mpmath.mpf(0) if mpmath.isinf(x) else -(mpmath.pi**2) / 3
     with _digits_for_what_cancels(x):
         return -(mpmath.pi**2) * mpmath.sincpi(x) - 2 * _dsinc_pi_exact(x) / x
 
@@ -330,7 +330,7 @@ def _exprel_exact(order: int) -> Callable[..., Any]:
     """The derivatives of y = expm1(k*x)/k by k, from k*y^(n) + n*y^(n - 1) = x^n*exp(k*x)."""
 
     def exact(k: Any, x: Any) -> Any:
-        if k == 0 or x == 0:
+        if k == 0 or _is_tiny(k * x):
             return x ** (order + 1) / (order + 1)
         if mpmath.isinf(k * x):
             grown = mpmath.inf * (mpmath.sign(k), 1, mpmath.sign(x))[order]
@@ -349,7 +349,7 @@ def _logrel_exact(order: int) -> Callable[..., Any]:
     """The derivatives of y = log1p(k*x)/k by k, from k*y^(n) + n*y^(n - 1) = (n - 1)! (-1)^(n - 1) (x/(1 + k*x))^n."""
 
     def exact(k: Any, x: Any) -> Any:
-        if k == 0 or x == 0:
+        if k == 0 or _is_tiny(k * x):
             return (-1) ** order * mpmath.factorial(order) * x ** (order + 1) / (order + 1)
         with _digits_for_what_cancels(k * x):
             z = k * x
@@ -365,8 +365,8 @@ def _langevin_exact(order: int) -> Callable[[Any], Any]:
     """The derivatives of coth(x) - 1/x."""
 
     def exact(x: Any) -> Any:
-        if x == 0:
-            return mpmath.mpf(order == 1) / 3
+        if _is_tiny(x):
+            return (x / 3, mpmath.mpf(1) / 3, -2 * x / 15)[order]
         if mpmath.isinf(x):
             return mpmath.sign(x) if order == 0 else mpmath.mpf(0)
         with mpmath.workprec(mpmath.mp.prec + 10 - 6 * min(mpmath.mag(x), 0)):  # coth(x) loses as many again
@@ -375,6 +375,11 @@ def _langevin_exact(order: int) -> Callable[[Any], Any]:
             return (coth - 1 / x, 1 / x**2 - csch2, 2 * (coth * csch2 - 1 / x**3))[order]
 
     return exact
+
+
+def _is_tiny(x: Any) -> bool:
+    """Whether nothing but the first term is left of a power series; what cancels instead would take as many bits."""
+    return bool(x == 0 or mpmath.mag(x) < -mpmath.mp.prec - 10)
 
 
 def _digits_for_what_cancels(x: Any) -> Any:

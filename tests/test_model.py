@@ -247,6 +247,25 @@ def test_a_form_that_is_another_function_where_its_branches_meet_is_not_the_same
     assert not reference.is_same(parsed(branches.format("1/2", "1")), 0)
 
 
+@pytest.mark.parametrize(
+    ("op", "share"),
+    [
+        *[
+            ("dsinc", -1 / mpf(3)),
+            ("dsinc_pi", -(mpmath.pi**2) / 3),
+            ("langevin", 1 / mpf(3)),
+            ("d2langevin", -2 / mpf(15)),
+        ],
+        *[("exprel", 1), ("logrel", 1)],
+    ],
+)
+def test_exact_functions_of_what_is_next_to_nothing_take_no_memory(op: str, share: mpf) -> None:
+    """exp(-exp(20)) has an exponent with nine digits: what cancels in a series would take as many bits."""
+    tiny = mpf(2) ** -2_400_000_000
+    args = (mpf(2), tiny) if op in ("exprel", "logrel") else (tiny,)
+    assert mpmath.almosteq(function(op, *args) / tiny, share)
+
+
 @pytest.mark.parametrize("op", ["abs", "modulus", "sign", "floor", "ceil"])
 @pytest.mark.parametrize("x", [-2.5, -0.0, 0.0, 0.3, 4.0, math.inf, -math.inf, math.nan])
 def test_exact_functions_are_those_of_the_table(op: str, x: float) -> None:
