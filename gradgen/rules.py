@@ -415,6 +415,26 @@ RULES: tuple[Rule, ...] = (
                 "sqrt(a + exp(2*u)) - exp(u)",
                 "where(gt(u, 0), a*exp(-u)/(1 + sqrt(1 + a*exp(-2*u))), sqrt(a + exp(2*u)) - exp(u))",
             ),
+            *(
+                (
+                    f"sqrt({square}) - exp(u)",
+                    "where(gt(u, 0), w/(1 + sqrt(1 + w*exp(-u))), w*exp(u/2)/(exp(u/2) + sqrt(exp(u) + w)))",
+                )
+                for square in ("exp(2*u) + w*exp(u)", "exp(u)*(exp(u) + w)")
+            ),
+            (
+                "(sqrt(1 + w*exp(u)) - 1)*exp(-u)",
+                "where(lt(u, 0), w/(1 + sqrt(1 + w*exp(u))), w*exp(-u/2)/(exp(-u/2) + sqrt(exp(-u) + w)))",
+            ),
+            (
+                "1 + exp(u) - sqrt(exp(u)*(2 + exp(u)))",
+                "where(gt(u, 0), exp(-u)/(1 + exp(-u) + sqrt(1 + 2*exp(-u))), "
+                "1/(1 + exp(u) + exp(u/2)*sqrt(2 + exp(u))))",
+            ),
+            (
+                "1 + v - sqrt(v*(2 + v))",
+                "where(gt(v, 0), 1/(1 + v + sqrt(v)*sqrt(2 + v)), 1 + v - sqrt(v*(2 + v)))",
+            ),
             ("sqrt(1 + u**4) - u**2", "1/(hypot(1, u**2) + u**2)"),
             ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),
             ("cbrt(u) - cbrt(v)", "(u - v)/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)"),
@@ -565,6 +585,13 @@ RULES: tuple[Rule, ...] = (
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
         )
     ),
+    Rule(
+        "exp(v*cos(u))/bessel_i(a, v)",
+        "where(ge(v, 0), exp(-2*v*sin(u/2)**2), exp(2*v*cos(u/2)**2))/bessel_ie(a, v)",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule("exp(u)/bessel_i(a, v)", "exp(u - abs(v))/bessel_ie(a, v)", _OVERFLOW, tried=True),
     Rule(
         "log(expm1(u))",
         "where(gt(u, 1), u + log1p(-exp(-u)), log(expm1(u)))",

@@ -268,6 +268,19 @@ EXAMPLES = {
         "sqrt(x**2 + y**2) - abs(x)", by="x", after="unit(u, hypot(u, v)) - sign(u)", x=1e5, y=1.5
     ),
     "sqrt(a + exp(2*u)) - exp(u)": Example("sqrt(4 + exp(2*x)) - exp(x)", after="sqrt(a + exp(2*u)) - exp(u)", x=400.0),
+    "sqrt(exp(2*u) + w*exp(u)) - exp(u)": Example(
+        "sqrt(exp(2*x) + 4*exp(x)) - exp(x)", after="sqrt(exp(2*u) + w*exp(u)) - exp(u)", x=400.0
+    ),
+    "sqrt(exp(u)*(exp(u) + w)) - exp(u)": Example(
+        "sqrt(exp(x)*(exp(x) + 4)) - exp(x)", after="sqrt(exp(u)*(exp(u) + w)) - exp(u)", x=400.0
+    ),
+    "(sqrt(1 + w*exp(u)) - 1)*exp(-u)": Example(
+        "(sqrt(1 + 4*exp(x)) - 1)/(2*exp(x))", after="(sqrt(1 + w*exp(u)) - 1)*exp(-u)", x=-100.0
+    ),
+    "1 + exp(u) - sqrt(exp(u)*(2 + exp(u)))": Example(
+        "1 + exp(x) - sqrt((1 + exp(x))**2 - 1)", after="1 + exp(u) - sqrt(exp(u)*(2 + exp(u)))", x=400.0
+    ),
+    "1 + v - sqrt(v*(2 + v))": Example("1 + x - sqrt((1 + x)**2 - 1)", after="1 + v - sqrt(v*(2 + v))", x=1e10),
     "sqrt(1 + u**4) - u**2": Example("sqrt(1 + x**4) - x**2", after="sqrt(1 + u**4) - u**2", x=1e4),
     "1/sqrt(u) - 1/sqrt(v)": Example("1/sqrt(x) - 1/sqrt(x + 1)", x=1e6),
     "cbrt(u) - cbrt(v)": Example("cbrt(x + 1) - cbrt(x)", x=1e6),
@@ -353,6 +366,10 @@ EXAMPLES = {
     ),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
     "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
+    "exp(v*cos(u))/bessel_i(a, v)": Example(
+        "exp(y*cos(x))/bessel_i(0, y)", after="exp(v*cos(u))/bessel_i(a, v)", x=0.1, y=800.0
+    ),
+    "exp(u)/bessel_i(a, v)": Example("exp(x)/bessel_i(0, y)", after="exp(u)/bessel_i(a, v)", x=800.0, y=801.0),
     "bessel_i(a, u)": Example("log(bessel_i(0, x))", x=800.0),
     "log(u) = log1p(u - 1)": Example("log(2 - cos(x))", x=1e-5),
     "log(u) = where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))": Example("log(2/(1 + exp(-x)))", x=1e-10),

@@ -33,6 +33,9 @@ SLOW = [
     "exp(-x)*log(1 + exp(x))",
     "exp(-1/(a*x)**2)",
     "sqrt(1 + exp(2*x)) - exp(x)",
+    "(sqrt(exp(2*x) + 4*exp(x)) - exp(x))/2",
+    "(sqrt(1 + 4*exp(x)) - 1)/(2*exp(x))",
+    "1 + exp(-x) - sqrt((1 + exp(-x))**2 - 1)",
     # Sums of them: numbers of terms, weights, scales and shifts
     "(exp(x) - exp(-2*x))/(exp(x) + exp(-2*x) + 1)",
     "(1 - exp(-3*x))/(1 + exp(-x) + exp(-3*x))",
