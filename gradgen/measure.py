@@ -115,11 +115,11 @@ class _Values:
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
         more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
         of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
-        more bits take long, only what is 0 is; not where no number of bits is enough.
+        more bits take long, only what is 0 is.
         """
         is_laborious = self.program.is_laborious
         bits, previous, before_lacked = 0, tuple[mpf, ...](), False
-        is_in_vain = any(abs(value) > _MORE[-1] / 2 for value in point.values())  # exp(-value) would still be too small
+        is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
         attempts = len(_MORE) - (is_laborious or is_in_vain)
         for attempt in range(attempts):
             before, bits = bits, _precision(point, attempt)
@@ -128,8 +128,6 @@ class _Values:
             if not all(map(mpmath.isfinite, values)):
                 return None
             is_last, lacks = attempt == attempts - 1, lost > bits - _AGREE and not is_laborious
-            if is_last and is_in_vain and lacks and not all(values):
-                return None  # 1 + exp(-value) - 1 would still be 0
             is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
             if previous and all(map(_agree, previous, values)) and is_sure:
                 return _Exact(values, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from gradgen.differentiate import gradient
 from gradgen.graph import HALF, Graph, Node, coefficient, inputs_of, rebuilt, substitute, topological
@@ -120,8 +120,16 @@ def _worth(found: Argument, values: Sequence[Node]) -> tuple[int, int] | None:
     forms = [found.within(value, value.graph.const(1)) for value in values]
     known = [form for form in forms if form is not None and form.args]
     saved = len(topological(values)) - len(topological(known)) - len(inside)
-    least = -_RECIPROCAL if is_reciprocal else int(len(inside) == 1)  # 1 - y beside y is no gain
+    # 1 - y beside y is no gain, but where something is divided by it
+    is_plain = len(inside) == 1 and not any(map(partial(_is_divided_by, found.place), topological(values)))
+    least = -_RECIPROCAL if is_reciprocal else int(is_plain)
     return (len(inside), max(0, saved)) if len(known) == len(values) and saved >= least else None
+
+
+def _is_divided_by(place: Node, node: Node) -> bool:
+    """Whether a node is a negative power of what a place is in."""
+    exponent = node.args[1].number if node.op == "pow" else None
+    return exponent is not None and bool(exponent.is_negative) and place in topological(node.args[:1])
 
 
 def _unlike(names: Sequence[str]) -> str:
