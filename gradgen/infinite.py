@@ -99,7 +99,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     order = topological([printed])
     program, names = Program(order, FORMATS["float64"]), inputs_of(order)
     read = [graph.input(name) for name in names if name in tensors]
-    is_laborious = mpfr.Program(order, [printed]).is_laborious
+    is_laborious = mpfr.is_laborious(order)
     if any(_is_of_numbers(node) for node in order):
         return form  # which numbers it is true for cannot be known from some
     held = [name for name in names if _may_be_held(hyper.get(name))]

@@ -134,6 +134,11 @@ def in_doubles(
     return found
 
 
+def is_laborious(order: Iterable[Node]) -> bool:
+    """Whether thousands of digits of some nodes take long."""
+    return not _LABORIOUS.isdisjoint(node.op for node in order)
+
+
 class Program:
     """What computes some nodes.
 
@@ -149,7 +154,7 @@ class Program:
         self._order, self._roots = order, roots
         places = {node: place for place, node in enumerate(order)}
         self._places = [places[root] for root in roots]
-        self.is_laborious = not _LABORIOUS.isdisjoint(node.op for node in order)
+        self.is_laborious = is_laborious(order)
         self._steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
         self._cancelling = [
             (_CANCELLING[node.op], place, [places[arg] for arg in node.args])
