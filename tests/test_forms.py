@@ -646,6 +646,15 @@ def test_a_node_that_is_lost_itself_is_held_against_what_is_exact() -> None:
     assert lost(node, (1 - k) * x / one / other / (one + other), "x", k=1.5) <= 0
 
 
+def test_the_rounding_of_a_sum_divided_by_next_to_nothing_is_lost() -> None:
+    """|x| - log(2) + log1p(exp(-2*|x|)) is 1e-16 at 1e-300, where log(cosh(x))/x is x/2."""
+    node = parsed("log(cosh(x))/x")
+    x = node.graph.input("x")
+    size = node.graph.apply("abs", x)
+    is_near = node.graph.apply("and", node.graph.apply("lt", 0, size), node.graph.apply("lt", size, 1e-9))
+    assert lost(node, node.graph.where(is_near, x / 2, node), "x") < 0
+
+
 @pytest.mark.parametrize(
     "text",
     [
