@@ -1,4 +1,4 @@
-"""Infinite inputs: what a function tends to there, and forms that are NaN because they find infinity over infinity."""
+"""Infinite inputs: what a function tends to there, and forms that find infinity over infinity and are NaN or off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fractions import Fraction
 from functools import partial, reduce
 
 import mpmath
-import numpy as np
 import sympy
 from mpmath import mpf
 from sympy import Expr
@@ -18,7 +17,7 @@ from sympy import Expr
 from gradgen import mpfr
 from gradgen.evaluate import values
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
-from gradgen.model import FORMATS, Program
+from gradgen.model import FORMATS, Point, Program
 
 _SHARES = (1.0, 1.25, 1.625)
 _FRACTIONS = (3.964, 2.6851, 0.6524)
@@ -31,6 +30,8 @@ with mpmath.workprec(500):
         *(_FARTHEST * share + fraction for share, fraction in zip(_SHARES, _FRACTIONS, strict=True)),
     )
 _CLOSE = mpf(2) ** -40  # how well values far out agree where there is a limit
+_ON_THE_WAY = (2.0**60, 2.0**90)  # to infinity
+_APART = 2.0**-20  # of two numbers that are not one by rounding
 _DENOMINATORS = 1000  # up to which a limit is taken for a fraction
 _STEADY = 0.01  # by how much powers that two pairs of values tell of may differ
 _LEAST_POWER = 0.05  # of the distance, that an exponential is taken of
@@ -83,7 +84,7 @@ def instead(names: Sequence[str], there: Node, form: Node) -> Node:
 
 
 def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> Node:
-    """A form with the limit for each infinite input at which it is NaN, if that is the same whatever all others are.
+    """A form with the limit for each infinite input at which it is off, if that is the same whatever all others are.
 
     It may be a number, infinite, or either times hyper-parameters: 3*a/10. Where it hangs on their signs, or on flags,
     it is there for those that are given; where it hangs on the sign of the other inputs, for positive or negative ones.
@@ -111,7 +112,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
             if is_laborious and len(points) > _MANY:
                 points = points[:: _STEP if len(points) % _STEP else _OTHER_STEP]
             ends = [{**point, str(x.value): sign * math.inf} for point in points if not _has_zero(point, tensors)]
-            if not np.isnan(program(ends)[-1]).any():
+            if not _is_off(program, ends, str(x.value), sign):
                 if side is None:
                     break
                 continue
@@ -126,6 +127,20 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         places = [place for place, found in limits.items() if (limit, conditions) in found]
         form = graph.where(reduce(partial(graph.apply, "and"), conditions, _condition(places, read)), limit, form)
     return form
+
+
+def _is_off(program: Program, ends: Sequence[Point], name: str, sign: int) -> bool:
+    """Whether a program is NaN for an infinite input, or not what it comes closer to on the way there."""
+    found = (program([{**end, name: sign * x} for end in ends])[-1].tolist() for x in (*_ON_THE_WAY, math.inf))
+    return any(_is_elsewhere(*values) for values in zip(*found, strict=True))
+
+
+def _is_elsewhere(near: float, far: float, there: float) -> bool:
+    """Whether the value at infinity is not what values before it come closer to."""
+    if not math.isfinite(there):
+        return math.isnan(there) or (math.isfinite(far) and math.copysign(1, there) * (far - near) <= 0)
+    gap = abs(far - there)
+    return math.isfinite(gap) and gap > _APART * max(abs(far), abs(there)) and gap >= abs(near - there)
 
 
 def _is_of_numbers(node: Node) -> bool:

@@ -44,6 +44,7 @@ _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
 _TINY = 2.0**-100  # an input at which a function is what it tends to at 0
 _NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
+_HIDDEN = -1100  # the exponent of that
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
 _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of it
@@ -115,7 +116,7 @@ class _Values:
         1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
         more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
         of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
-        more bits take long, only what is 0 is.
+        more bits take long, only what is 0 is. A 0 is none where a summand that was too small may be left in its place.
         """
         is_laborious = self.program.is_laborious
         bits, previous, before_lacked = 0, tuple[mpf, ...](), False
@@ -124,15 +125,20 @@ class _Values:
         for attempt in range(attempts):
             before, bits = bits, _precision(point, attempt)
             with mpmath.workprec(bits):
-                values, lost = self.program.with_bits_lost(_lifted(point))
-            if not all(map(mpmath.isfinite, values)):
-                return None
-            is_last, lacks = attempt == attempts - 1, lost > bits - _AGREE and not is_laborious
-            is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
-            if previous and all(map(_agree, previous, values)) and is_sure:
-                return _Exact(values, before)
-            if is_last and all(_agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)):
-                return _Exact(values, bits)  # what is left of 0 by rounding
+                found = self.program.at(_lifted(point))
+                values = found.values
+                if not all(map(mpmath.isfinite, values)):
+                    return None
+                is_last, lacks = attempt == attempts - 1, found.bits_lost > bits - _AGREE and not is_laborious
+                is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
+                agree = bool(previous) and all(map(_agree, previous, values))
+                is_nothing = is_last and all(
+                    _agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)
+                )
+                if ((agree and is_sure) or is_nothing) and (all(values) or found.hidden < _HIDDEN):
+                    return _Exact(
+                        values, before if agree else bits
+                    )  # what is left of 0 by rounding is no more in fewer
             previous, before_lacked = values, lacks
         return None
 
@@ -321,9 +327,10 @@ class Reference:
             for factor in (2, 8) if not exactly.is_laborious else (2,):
                 bits = factor * _precision(point)
                 with mpmath.workprec(bits):
-                    (value,), lost = exactly.with_bits_lost(_lifted(point))
-                if lost <= bits - _AGREE:
+                    found = exactly.at(_lifted(point))
+                if found.bits_lost <= bits - _AGREE:
                     break
+            (value,) = found.values
             with mpmath.workprec(bits):
                 exact = sample.exact[column] if sample else self._evaluated(point)[column]
                 if mpmath.isnan(exact) and not mpmath.isnan(value) and not self._is_real_beside(point, column):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
 from typing import Any
 
 import gmpy2
@@ -139,6 +139,85 @@ def is_laborious(order: Iterable[Node]) -> bool:
     return not _LABORIOUS.isdisjoint(node.op for node in order)
 
 
+class Evaluation:
+    """What a program found at a point.
+
+    Args:
+        order: its nodes, each after its operands.
+        roots: the places of those whose values are asked for.
+        args: for each node the places of its operands.
+        found: the value of each node.
+        is_quick: whether they are numbers of MPFR, not of mpmath.
+
+    Attributes:
+        values: the values of the roots; NaN where one is not real.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[Node],
+        roots: Sequence[int],
+        args: Sequence[Sequence[int]],
+        found: Sequence[Any],
+        is_quick: bool,
+    ) -> None:
+        values = [found[root] for root in roots]
+        self.values: tuple[mpf, ...] = tuple(map(lowered, values) if is_quick else values)
+        self._order, self._roots, self._args, self._found, self._is_quick = order, roots, args, found, is_quick
+
+    @cached_property
+    def bits_lost(self) -> float:
+        """How many bits the step on the way lost that lost most of them by cancellation.
+
+        Infinitely many where a result is 0: what was too small beside the operands may be missing.
+        """
+        most = 0.0
+        for place, (node, args) in enumerate(zip(self._order, self._args, strict=True)):
+            cancelled = _CANCELLING.get(node.op)
+            if cancelled is not None:
+                lost = cancelled(*map(self._exponent, args), self._exponent(place))
+                if lost > most:  # not NaN
+                    most = lost
+        return most
+
+    @property
+    def hidden(self) -> float:
+        """The exponent of what may be left of the roots that are 0, since a summand was too small beside the other.
+
+        sqrt(1 + x) - 1 is 0 for a tiny x, and about x/2. To the first order, of each operand by itself.
+        """
+        hidden: list[float] = []
+        for place, (node, args) in enumerate(zip(self._order, self._args, strict=True)):
+            sizes, left = [*map(self._exponent, args)], [hidden[arg] for arg in args]
+            found = [-math.inf]
+            if node.op == "add":
+                small, large = sorted(sizes)
+                found = [*left, small if large - small > mpmath.mp.prec else -math.inf]
+            elif node.op == "where":
+                found = [left[1] if self._found[args[0]] else left[2]]
+            elif max(left, default=-math.inf) > -math.inf:
+                found = [*self._passed_on(node, self._exponent(place), sizes, left)]
+            hidden.append(max(found))
+        return max((hidden[root] for root in self._roots if not self._found[root]), default=-math.inf)
+
+    def _passed_on(self, node: Node, size: float, sizes: Sequence[float], hidden: Sequence[float]) -> Iterator[float]:
+        """The exponents of what is hidden in a node by each of its operands, from all of their exponents."""
+        exponent = node.args[1].number if node.op == "pow" else None
+        for k, (left, of_arg) in enumerate(zip(hidden, sizes, strict=True)):
+            if left == -math.inf:
+                continue
+            if node.op == "mul":
+                yield left + max(sizes[1 - k], hidden[1 - k])
+            elif of_arg == -math.inf:
+                yield left * float(exponent) if exponent else left
+            else:
+                yield left + max(size, 0) - min(of_arg, 0)
+
+    def _exponent(self, place: int) -> Any:
+        value = self._found[place]
+        return -math.inf if isinstance(value, bool) else _exponent(value) if self._is_quick else mpmath.mag(value)
+
+
 class Program:
     """What computes some nodes.
 
@@ -155,12 +234,8 @@ class Program:
         places = {node: place for place, node in enumerate(order)}
         self._places = [places[root] for root in roots]
         self.is_laborious = is_laborious(order)
-        self._steps = [_step(node, [places[arg] for arg in node.args]) for node in order]
-        self._cancelling = [
-            (_CANCELLING[node.op], place, [places[arg] for arg in node.args])
-            for place, node in enumerate(order)
-            if node.op in _CANCELLING
-        ]
+        self._args = [[places[arg] for arg in node.args] for node in order]
+        self._steps = [*map(_step, order, self._args)]
 
     def __call__(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
         """The values of the roots; NaN where one is not real.
@@ -168,27 +243,12 @@ class Program:
         Args:
             point: the values of the inputs, by name.
         """
+        return self.at(point).values
+
+    def at(self, point: Mapping[str, mpf | bool]) -> Evaluation:
+        """What is found at a point, the values of the inputs by name."""
         found, is_quick = self._all(point)
-        values = [found[root] for root in self._places]
-        return tuple(map(lowered, values) if is_quick else values)
-
-    def with_bits_lost(self, point: Mapping[str, mpf | bool]) -> tuple[tuple[mpf, ...], float]:
-        """The values of the roots, and how many bits the step on the way lost that lost most of them by cancellation.
-
-        Infinitely many where a result is 0: what was too small beside the operands may be missing.
-
-        Args:
-            point: the values of the inputs, by name.
-        """
-        found, is_quick = self._all(point)
-        exponent = _exponent if is_quick else mpmath.mag
-        most = 0.0
-        for cancelled, place, args in self._cancelling:
-            lost = cancelled(*[exponent(found[arg]) for arg in args], exponent(found[place]))
-            if lost > most:  # not NaN
-                most = lost
-        values = [found[root] for root in self._places]
-        return tuple(map(lowered, values) if is_quick else values), most
+        return Evaluation(self._order, self._places, self._args, found, is_quick)
 
     def _all(self, point: Mapping[str, mpf | bool]) -> tuple[Sequence[Any], bool]:
         """The values of all nodes, and whether they are numbers of MPFR."""

@@ -773,9 +773,24 @@ def test_a_limit_found_for_few_of_the_other_inputs_is_none() -> None:
         assert infinite.settled(node, node, exact, ["x", "y"], {}) is node
 
 
-def test_a_limit_that_is_found_by_itself_is_not_written_down() -> None:
-    node = parsed("1/(1 + x**2)")
-    assert infinite.settled(node, node, lambda point: None, ["x"], {}) is node
+@pytest.mark.parametrize("there", ["0", "x", "-x"])
+def test_what_is_no_limit_is_replaced_by_it(there: str) -> None:
+    node = parsed(f"where(lt(abs(x), 2.0**400), k*x/hypot(1, x), {there})")
+    form = infinite.settled(node, node, functools.partial(value, node), ["x"], {"k": 1.5})
+    for sign in (1, -1):
+        assert computed(form, {"x": sign * math.inf}) == sign * 1.5
+
+
+@pytest.mark.parametrize(
+    "text", ["1/(1 + x**2)", "1/log1p(abs(x))", "log1p(log1p(abs(x)))", "-x", "atan(x)", "abs(x)**0.1"]
+)
+def test_a_limit_that_is_found_by_itself_is_not_written_down(text: str) -> None:
+    node = parsed(text)
+
+    def exact(point: dict[str, float]) -> mpf:
+        raise AssertionError(point)
+
+    assert infinite.settled(node, node, exact, ["x"], {}) is node
 
 
 def test_a_selection_that_fills_no_gap_goes() -> None:

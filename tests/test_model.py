@@ -230,6 +230,21 @@ def test_exact_values_have_the_digits_that_a_derivative_loses(text: str, x: floa
     assert abs(found - expected) <= abs(expected) * mpf(2) ** -70
 
 
+@pytest.mark.parametrize("x", [-9000.0, -7e4])
+def test_a_zero_is_not_known_where_all_digits_of_a_summand_were_lost(x: float) -> None:
+    """(sqrt(1 + 4*exp(x)) - 1)*exp(-x) is 2 there."""
+    root = parsed("(sqrt(1 + 4*exp(x)) - 1)*exp(-x)")
+    reference = Reference([root, root.graph.input("x")], ["x"], {}, "float64")
+    assert reference.exact(0, {"x": x}) is None
+    assert reference.exact(0, {"x": x / 100}) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("text", ["x**3 - y**3", "exp(x) - exp(y)", "sqrt(1 + exp(x)) - 1"])
+def test_a_zero_is_known_where_nothing_was_lost_that_any_type_holds(text: str) -> None:
+    reference = Reference([parsed(text)], ["x", "y"], {}, "float64")
+    assert reference.exact(0, {"x": -9e4, "y": -9e4}) == 0
+
+
 def test_a_form_that_cancels_is_the_same_function() -> None:
     root = parsed("1/(1 + exp(x))")
     (slope,) = gradient(root, [root.graph.input("x")])

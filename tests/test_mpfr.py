@@ -9,6 +9,7 @@ import mpmath
 import pytest
 import sympy
 from mpmath import mpf
+from nodes import parsed
 
 from gradgen import evaluate, mpfr
 from gradgen.graph import CONDITIONS, Graph, Node, topological
@@ -143,8 +144,8 @@ def test_bits_that_a_function_loses(name: str, sum_of: tuple[float, ...], lost: 
     graph = Graph()
     with mpmath.workprec(BITS):
         x = mpmath.fsum(map(mpf, sum_of))
-        _, found = program(graph.apply(name, graph.input("x"))).with_bits_lost({"x": x})
-    assert abs(found - lost) <= 2
+        found = program(graph.apply(name, graph.input("x"))).at({"x": x})
+        assert abs(found.bits_lost - lost) <= 2
 
 
 @pytest.mark.parametrize("power", [90, 40_000])  # the second is beyond the range of MPFR
@@ -152,5 +153,27 @@ def test_bits_that_a_sum_loses(power: int) -> None:
     graph = Graph()
     x = graph.input("x")
     with mpmath.workprec(BITS):
-        _, found = program((x + 3) - x).with_bits_lost({"x": mpf(2) ** power})
-        assert found == (math.inf if power > BITS else power - 1)
+        found = program((x + 3) - x).at({"x": mpf(2) ** power})
+        assert found.bits_lost == (math.inf if power > BITS else power - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("(1 + x) - 1", -900),
+        ("sqrt((1 + x) - 1)", -450),
+        ("((1 + x) - 1)**3", -2700),
+        ("((1 + x) - 1)*((1 + x**2) - 1)", -2700),
+        ("k*((1 + x) - 1)", -800),
+        ("log(1 + x)/k", -1000),
+        ("where(gt(x, 1), (1 + x) - 1, 0)", -math.inf),
+        ("x**2 - x*x", -math.inf),
+        ("sqrt(x) - sqrt(x)", -math.inf),
+        ("(1 + x) - 1 + x", -math.inf),  # not 0
+    ],
+)
+def test_what_a_zero_may_hide(text: str, hidden: float) -> None:
+    root = parsed(text)
+    point = {"x": mpf(2) ** -900, "k": mpf(2) ** 100}
+    with mpmath.workprec(BITS):
+        assert program(root).at(point).hidden == pytest.approx(hidden, abs=3)
