@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradgen import infinite
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
-from gradgen.graph import Node, topological
+from gradgen.forms import SETTLED, Forms
+from gradgen.graph import Node
 from gradgen.measure import Reference
-from gradgen.printed import as_printed, printed_alone
+from gradgen.printed import as_printed
 from gradgen.quality import BAR, LOST, TARGET, Quality
-from gradgen.search import Search
-from gradgen.singular import Singularities
-from gradgen.standing import Note, Standing
-from gradgen.subproblems import Alone, Subproblems
+from gradgen.standing import Note, Problem
 from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
-
-_SETTLED = "with limits at infinity"
-_LARGEST = 200  # nodes of a result whose forms are looked for
 
 
 @dataclass(frozen=True)
@@ -47,60 +41,25 @@ class Choice:
     """The forms in which the results of an op are computed.
 
     Args:
-        nodes: the results in their sound form, values and derivatives.
-        others: second derivatives, of which no errors are reported.
-        tensors: the names of the tensor inputs they are functions of.
-        hyper: a value for each hyper-parameter.
-        origins: for some of the nodes which other one they are the derivative of, and by which input.
-        written: for some of the nodes what they were before any rule.
-        alone: the forms of parts of sums as functions of these inputs alone, to which those found are added.
+        problem: the results, and what they are functions of.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        others: Sequence[Node],
-        tensors: Sequence[str],
-        hyper: Mapping[str, float | bool],
-        origins: Mapping[Node, tuple[Node, Node]] | None = None,
-        written: Mapping[Node, Node] | None = None,
-        alone: Alone | None = None,
-    ) -> None:
-        self._standing = standing = Standing(nodes, others, tensors, hyper, origins or {}, written or {})
-        subproblems = Subproblems(
-            standing, lambda problem, known: Choice(*problem, alone=known), {} if alone is None else alone
-        )
-        search, singularities = Search(standing, subproblems), Singularities(standing, subproblems)
-        self._corrections = Corrections(standing, singularities.unpatched)
-        self._with_limits: dict[Node, Node] = {}
-        self._uncompensated: dict[Node, tuple[Node, list[str]]] = {}
-        for node in standing.forms:
-            if node.args and len(topological([node])) <= _LARGEST:
-                looked_at = search.improve(node)
-                search.split(node)
-                plain = standing.forms[node]  # without series, compensation and limits at infinity
-                standing.candidates.take(node, plain, is_smooth=plain in standing.switched)
-                singularities.mend(node, looked_at)
-                self._uncompensated[node] = standing.forms[node], [note.what for note in standing.notes[node]]
+    def __init__(self, problem: Problem) -> None:
+        self._forms = Forms(problem)
+        self._standing = self._forms.standing
+        self._corrections = Corrections(self._standing, self._forms.unpatched)
+        for node in self._standing.forms:
+            if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
 
     def _settle(self, node: Node) -> None:
-        """Give the form its limits at infinite inputs where it is NaN."""
+        """Give the form its limits at infinite inputs where it is off."""
         standing = self._standing
-        form = standing.forms[node]
-        new = self._settled(node, form)
-        if new is not form:
-            standing.take(node, new, standing.quality[node], standing.notes[node], _SETTLED, "the other is NaN there")
-
-    def _settled(self, node: Node, form: Node) -> Node:
-        """A form of a result with its limits at infinite inputs where it is NaN."""
-        if form not in self._with_limits:
-            standing = self._standing
-            exact = standing.references.exact(standing.column(node))
-            printed = printed_alone(form)
-            self._with_limits[form] = infinite.settled(form, printed, exact, standing.tensors, standing.hyper)
-        return self._with_limits[form]
+        new = self._forms.settled(node, standing.forms[node])
+        if new is not standing.forms[node]:
+            quality, notes = standing.quality[node], standing.notes[node]
+            standing.take(node, new, quality, notes, SETTLED, "the other is no limit there")
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""
@@ -122,14 +81,7 @@ class Choice:
         given, chosen = standing.sound[node].double, standing.quality[node].double
         if node in standing.filled or chosen.ordinary <= LOST < given.ordinary:
             return unmarked([standing.forms[node]])[0]
-        return self._settled(node, node)
-
-    def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]:
-        """The form of a result without compensation, and what it is; the same with limits at infinite inputs."""
-        form, notes = self._uncompensated.get(node, (node, []))
-        yield form, notes
-        if node in self._uncompensated:
-            yield self._settled(node, form), [*notes, _SETTLED]
+        return self._forms.settled(node, node)
 
     def sound(self, node: Node) -> Quality:
         """The modelled errors of a result in the form that was given."""

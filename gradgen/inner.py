@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gradgen.candidates import Candidates
 from gradgen.graph import Node
 from gradgen.printers.base import Printer
+from gradgen.standing import Problem
 from gradgen.variables import Argument
-
-
-class Problem(NamedTuple):
-    """What forms are looked for of, as `Choice` takes it."""
-
-    nodes: Sequence[Node]
-    others: Sequence[Node]
-    tensors: Sequence[str]
-    hyper: Mapping[str, float | bool]
-    origins: Mapping[Node, tuple[Node, Node]]
-    written: Mapping[Node, Node]
 
 
 class Inner:

@@ -143,27 +143,18 @@ class Evaluation:
     """What a program found at a point.
 
     Args:
-        order: its nodes, each after its operands.
-        roots: the places of those whose values are asked for.
-        args: for each node the places of its operands.
-        found: the value of each node.
+        program: the program.
+        found: the value of each of its nodes.
         is_quick: whether they are numbers of MPFR, not of mpmath.
 
     Attributes:
         values: the values of the roots; NaN where one is not real.
     """
 
-    def __init__(
-        self,
-        order: Sequence[Node],
-        roots: Sequence[int],
-        args: Sequence[Sequence[int]],
-        found: Sequence[Any],
-        is_quick: bool,
-    ) -> None:
-        values = [found[root] for root in roots]
+    def __init__(self, program: Program, found: Sequence[Any], is_quick: bool) -> None:
+        values = [found[root] for root in program.roots]
         self.values: tuple[mpf, ...] = tuple(map(lowered, values) if is_quick else values)
-        self._order, self._roots, self._args, self._found, self._is_quick = order, roots, args, found, is_quick
+        self._program, self._found, self._is_quick = program, found, is_quick
 
     @cached_property
     def bits_lost(self) -> float:
@@ -172,12 +163,10 @@ class Evaluation:
         Infinitely many where a result is 0: what was too small beside the operands may be missing.
         """
         most = 0.0
-        for place, (node, args) in enumerate(zip(self._order, self._args, strict=True)):
-            cancelled = _CANCELLING.get(node.op)
-            if cancelled is not None:
-                lost = cancelled(*map(self._exponent, args), self._exponent(place))
-                if lost > most:  # not NaN
-                    most = lost
+        for cancelled, place, args in self._program.cancelling:
+            lost = cancelled(*map(self._exponent, args), self._exponent(place))
+            if lost > most:  # not NaN
+                most = lost
         return most
 
     @property
@@ -187,7 +176,7 @@ class Evaluation:
         sqrt(1 + x) - 1 is 0 for a tiny x, and about x/2. To the first order, of each operand by itself.
         """
         hidden: list[float] = []
-        for place, (node, args) in enumerate(zip(self._order, self._args, strict=True)):
+        for place, (node, args) in enumerate(zip(self._program.order, self._program.args, strict=True)):
             sizes, left = [*map(self._exponent, args)], [hidden[arg] for arg in args]
             found = [-math.inf]
             if node.op == "add":
@@ -198,7 +187,7 @@ class Evaluation:
             elif max(left, default=-math.inf) > -math.inf:
                 found = [*self._passed_on(node, self._exponent(place), sizes, left)]
             hidden.append(max(found))
-        return max((hidden[root] for root in self._roots if not self._found[root]), default=-math.inf)
+        return max((hidden[root] for root in self._program.roots if not self._found[root]), default=-math.inf)
 
     def _passed_on(self, node: Node, size: float, sizes: Sequence[float], hidden: Sequence[float]) -> Iterator[float]:
         """The exponents of what is hidden in a node by each of its operands, from all of their exponents."""
@@ -226,16 +215,24 @@ class Program:
         roots: those whose values are asked for.
 
     Attributes:
+        order: the nodes.
+        roots: the places among them of those whose values are asked for.
+        args: for each node the places of its operands.
+        cancelling: the steps that can lose bits: how many, from exponents, with the places of result and operands.
         is_laborious: whether thousands of digits take long.
     """
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node]) -> None:
-        self._order, self._roots = order, roots
         places = {node: place for place, node in enumerate(order)}
-        self._places = [places[root] for root in roots]
+        self.order, self.roots = order, [places[root] for root in roots]
+        self.args = [[places[arg] for arg in node.args] for node in order]
+        self.cancelling = [
+            (_CANCELLING[node.op], place, args)
+            for place, (node, args) in enumerate(zip(order, self.args, strict=True))
+            if node.op in _CANCELLING
+        ]
         self.is_laborious = is_laborious(order)
-        self._args = [[places[arg] for arg in node.args] for node in order]
-        self._steps = [*map(_step, order, self._args)]
+        self._steps = [*map(_step, order, self.args)]
 
     def __call__(self, point: Mapping[str, mpf | bool]) -> tuple[mpf, ...]:
         """The values of the roots; NaN where one is not real.
@@ -247,17 +244,12 @@ class Program:
 
     def at(self, point: Mapping[str, mpf | bool]) -> Evaluation:
         """What is found at a point, the values of the inputs by name."""
-        found, is_quick = self._all(point)
-        return Evaluation(self._order, self._places, self._args, found, is_quick)
-
-    def _all(self, point: Mapping[str, mpf | bool]) -> tuple[Sequence[Any], bool]:
-        """The values of all nodes, and whether they are numbers of MPFR."""
         with _context() as context:
             found = self._quickly(_all_lifted(point), context)
         if found:
-            return found, True
-        slowly = evaluate.values(self._order, point)
-        return [slowly[node] for node in self._order], False
+            return Evaluation(self, found, is_quick=True)
+        slowly = evaluate.values(self.order, point)
+        return Evaluation(self, [slowly[node] for node in self.order], is_quick=False)
 
     def slopes(
         self, point: Mapping[str, mpf | bool], values: Sequence[mpf], names: Sequence[str], share: mpf
@@ -276,7 +268,7 @@ class Program:
 
                 def at(moved: Mapping[str, Number]) -> list[Number] | None:
                     found = self._quickly(moved, context)
-                    return [found[root] for root in self._places] if found else None
+                    return [found[root] for root in self.roots] if found else None
 
                 largest = _largest(at, _all_lifted(point), base, names, lifted(share))
                 if largest:
@@ -288,7 +280,7 @@ class Program:
         found: list[Number] = []
         for step in self._steps:
             found.append(step(found, point))
-        is_infinite = any(gmpy2.is_infinite(found[root]) for root in self._places)
+        is_infinite = any(gmpy2.is_infinite(found[root]) for root in self.roots)
         return None if is_infinite or _is_beyond(context) else found
 
 

@@ -117,16 +117,18 @@ class Patches:
         """
         self._references.look_beside({end for made_of in tries for end in made_of.interval}, place)
         patched = [entry for made_of in tries for entry in self._tried(column, place, made_of)]
-        if not patched:
-            return best, None
         patched.sort(key=lambda entry: (entry.rank, entry.cost))
-        for entry in patched[:_MOST_TIED]:
-            if entry.rank > patched[0].rank or (best and not max(rank(best.quality))):
+        same = (entry for entry in patched if self._references.is_same(entry.form, column))
+        first = next(same, None)
+        if first is None:
+            return best, None
+        for entry in itertools.chain([first], itertools.islice(same, _MOST_TIED - 1)):
+            if entry.rank > first.rank or (best and not max(rank(best.quality))):
                 break
             (measured,) = self._references.measured([entry.form], [column], near=True)
             if best is None or rank(measured) < rank(best.quality):
                 best = Patch(entry.form, measured, by, entry.is_near, entry.made_of)
-        return best, patched[0].made_of
+        return best, first.made_of
 
     def _on_one_side(
         self, column: int, expansion: Expansion, leading: Sequence[mpf], best: Patch, side: tuple[float, float]
@@ -142,13 +144,11 @@ class Patches:
         return best
 
     def _tried(self, column: int, variable: Node, made_of: Try) -> Iterator[_Patched]:
-        """A form with another one in its place near 0; nothing where the two are not the same function."""
+        """A form with another one in its place near 0, under each condition that may serve."""
         for is_near in _is_near(variable, made_of.interval):
             new = variable.graph.where(is_near, made_of.near, made_of.form)
-            if self._references.is_same(new, column):
-                (measured,) = self._references.measured([new], [column], near=False)
-                yield _Patched(rank(measured), cost(new), new, is_near, made_of)
-                return
+            (measured,) = self._references.measured([new], [column], near=False)
+            yield _Patched(rank(measured), cost(new), new, is_near, made_of)
 
 
 def _is_near(variable: Node, interval: tuple[float, float]) -> Iterator[Node]:

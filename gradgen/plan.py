@@ -22,7 +22,7 @@ from gradgen.load import Formula
 from gradgen.names import Namer
 from gradgen.rewrite import rewrite
 from gradgen.share import share
-from gradgen.standing import Note
+from gradgen.standing import Note, Problem
 from gradgen.worst import Worst
 
 
@@ -211,7 +211,8 @@ class _Planner:
         else:
             origins = self.origins_of(from_saved, seconds, saved) | origins
         written = dict(zip(self.values, self.raw, strict=True)) | self.as_written(derivatives)
-        self.choice = Choice([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
+        problem = Problem([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
+        self.choice = Choice(problem)
         forms = [self.choice.form(value) for value in self.values]
         forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.arithmetic(self.values))
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]

@@ -204,6 +204,7 @@ class _Pattern:
         self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
         self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
         self.needs = frozenset(part.op for part in _parts(self.pattern)) - _FIT_ANYTHING
+        self.kinds = frozenset(node.op for node in topological([self.pattern])) - _FIT_ANYTHING.union(_ARITHMETIC)
 
 
 _ARITHMETIC = ("add", "mul", "pow")
@@ -356,13 +357,17 @@ class _View:
     def operand_kinds(self) -> set[str]:
         return {arg.op for arg in self.node.args}
 
+    @cached_property
+    def kinds(self) -> set[str]:
+        return {below.op for below in topological([self.node])}
+
     def has(self, pattern: _Pattern) -> bool:
         """Whether something of each kind that a pattern needs is there: quick to tell, and mostly not so."""
         if pattern.pattern.op == "add":
-            return pattern.needs <= self.term_kinds
-        if _is_product(pattern.pattern):
-            return pattern.needs <= self.factor_kinds
-        return pattern.needs <= self.operand_kinds
+            parts = self.term_kinds
+        else:
+            parts = self.factor_kinds if _is_product(pattern.pattern) else self.operand_kinds
+        return pattern.needs <= parts and pattern.kinds <= self.kinds
 
 
 def _apply(pattern: _Pattern, view: _View) -> Node | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from gradgen.candidates import Candidates
 from gradgen.extremes import Extremes
@@ -32,19 +34,34 @@ class Note:
     after: Quality
 
 
-class Standing:
-    """How the results of an op stand.
+class Problem(NamedTuple):
+    """What forms are looked for of.
 
-    Args:
+    Attributes:
         nodes: the results in their sound form, values and derivatives.
         others: second derivatives, of which no errors are reported.
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
         origins: for some of the nodes which other one they are the derivative of, and by which input.
         written: for some of the nodes what they were before any rule.
+    """
+
+    nodes: Sequence[Node]
+    others: Sequence[Node]
+    tensors: Sequence[str]
+    hyper: Mapping[str, float | bool]
+    origins: Mapping[Node, tuple[Node, Node]] = MappingProxyType({})
+    written: Mapping[Node, Node] = MappingProxyType({})
+
+
+class Standing:
+    """How the results of a problem stand.
+
+    Args:
+        problem: the results, and what they are functions of.
 
     Attributes:
-        tensors, hyper: as they were given.
+        tensors, hyper: those of the problem.
         sound: for each result the modelled errors of the form that was given.
         forms: the form it is computed in.
         quality: the modelled errors of that.
@@ -54,19 +71,11 @@ class Standing:
         candidates, extremes, poles: what is known of their forms.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        others: Sequence[Node],
-        tensors: Sequence[str],
-        hyper: Mapping[str, float | bool],
-        origins: Mapping[Node, tuple[Node, Node]],
-        written: Mapping[Node, Node],
-    ) -> None:
-        every = list(dict.fromkeys([*nodes, *others]))
-        self.tensors, self.hyper = tensors, hyper
+    def __init__(self, problem: Problem) -> None:
+        every = list(dict.fromkeys([*problem.nodes, *problem.others]))
+        self.tensors, self.hyper = tensors, hyper = problem.tensors, problem.hyper
         self.references = References(every, tensors, hyper)
-        self.candidates = Candidates(tensors, origins, written)
+        self.candidates = Candidates(tensors, problem.origins, problem.written)
         self.extremes = Extremes(tensors, hyper)
         self.poles = Poles(tensors, hyper)
         self.forms = {node: node for node in every}
@@ -74,7 +83,7 @@ class Standing:
         self.switched: set[Node] = set()
         self.filled: set[Node] = set()
         self._columns = {node: column for column, node in enumerate(every)}
-        self._reported = set(nodes)
+        self._reported = set(problem.nodes)
         sound = self.references.measured(every, range(len(every)), near=True)
         self.sound = dict(zip(every, sound, strict=True))
         self.quality = dict(self.sound)

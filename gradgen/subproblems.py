@@ -9,17 +9,17 @@ from typing import Protocol
 
 from gradgen import variables
 from gradgen.graph import Node
-from gradgen.inner import Inner, Problem
+from gradgen.inner import Inner
 from gradgen.quality import Quality, rank
-from gradgen.standing import Form, Standing
+from gradgen.standing import Form, Problem, Standing
 
 _MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
 
 Alone = dict[tuple[Node, tuple[str, ...]], Node]  # for a part and its inputs the form that is best by itself
 
 
-class Chosen(Protocol):
-    """What forms were chosen for a problem."""
+class Solution(Protocol):
+    """The forms of the results of a problem."""
 
     def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]: ...
 
@@ -33,16 +33,16 @@ class Subproblems:
 
     Args:
         standing: how those stand.
-        choose: what chooses the forms of a subproblem, in which parts alone have known forms.
+        solve: what looks for the forms of a subproblem, in which parts alone have known forms.
         alone: the parts alone that are known, to which those found are added.
 
     Attributes:
         inner: the results as functions of an argument, if they are.
     """
 
-    def __init__(self, standing: Standing, choose: Callable[[Problem, Alone], Chosen], alone: Alone) -> None:
+    def __init__(self, standing: Standing, solve: Callable[[Problem, Alone], Solution], alone: Alone) -> None:
         self._standing = standing
-        self._choose = choose
+        self._solve = solve
         self._alone = alone
 
     @cached_property
@@ -57,17 +57,17 @@ class Subproblems:
         return inner if inner.problem.nodes or inner.problem.others else None
 
     @cached_property
-    def _chosen_within(self) -> Chosen:
+    def _within(self) -> Solution:
         """The forms of the functions of the argument."""
         assert self.inner is not None
-        return self._choose(self.inner.problem, self._alone)
+        return self._solve(self.inner.problem, self._alone)
 
     def within(self, node: Node) -> Iterator[Form]:
         """Forms of a result as a function of an argument, if it is one."""
         inner = self.inner
         within = inner.within(node) if inner else None
         if inner and within:
-            for form, notes in itertools.chain(self._chosen_within.uncompensated(within), [(within, [])]):
+            for form, notes in itertools.chain(self._within.uncompensated(within), [(within, [])]):
                 back = inner.back(node, form)
                 if not self._standing.extremes.is_lost_without(node, back):
                     yield back, ", ".join([str(inner), *notes])
@@ -79,7 +79,7 @@ class Subproblems:
         """
         known = self._alone
         if names and (part, names) not in known and len(known) < _MOST_ALONE:
-            chosen = self._choose(Problem([part], [], names, self._standing.hyper, {}, {}), known)
-            form, _ = next(chosen.uncompensated(part))
-            known[part, names] = form if rank(chosen.quality(part)) < rank(chosen.sound(part)) else part
+            solution = self._solve(Problem([part], [], names, self._standing.hyper), known)
+            form, _ = next(solution.uncompensated(part))
+            known[part, names] = form if rank(solution.quality(part)) < rank(solution.sound(part)) else part
         return known.get((part, names), part)

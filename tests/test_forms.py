@@ -47,6 +47,7 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR
 from gradgen.rewrite import factored, rewrite
+from gradgen.standing import Problem
 
 
 def parsed(text: str) -> Node:
@@ -602,7 +603,7 @@ def test_forms_by_the_sign_of_what_has_an_absolute_value() -> None:
 def test_each_side_of_zero_has_the_form_that_is_good_there() -> None:
     """exp(-x**2)/erfc(x) is 0/0 where x >> 0, and 1/erfcx(x) where x << 0 a quotient with infinity."""
     node = parsed("exp(-x**2)/erfc(x)")
-    choice = Choice([node], [], ["x"], {})
+    choice = Choice(Problem([node], [], ["x"], {}))
     form = choice.form(node)
     assert {below.op for below in topological([form])} >= {"ge", "where", "erfc", "erfcx"}
     assert choice.quality(node).double.error <= BAR
@@ -611,7 +612,7 @@ def test_each_side_of_zero_has_the_form_that_is_good_there() -> None:
 def test_a_derivative_is_taken_from_the_form_of_its_value() -> None:
     value = parsed("exp(-x**2)/erfc(x)")
     (slope,) = rewrite(gradient(value, [value.graph.input("x")]))
-    choice = Choice([value, slope], [], ["x"], {}, {slope: (value, value.graph.input("x"))})
+    choice = Choice(Problem([value, slope], [], ["x"], {}, {slope: (value, value.graph.input("x"))}))
     assert "ierfcx" in repr(choice.form(slope))
     assert choice.quality(slope).double.ordinary <= 2.5 * BAR
     assert choice.notes[slope][0].what.startswith("as the derivative of that form")
@@ -849,7 +850,7 @@ SAVED = [  # what each of the forms saves: value, derivative and second derivati
 def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
     node = parsed(text)
     roots = [node, *rewrite(gradient(node, [node.graph.input("x")]))]
-    choice = Choice(roots, [], ["x"], {"k": 1.5})
+    choice = Choice(Problem(roots, [], ["x"], {"k": 1.5}))
     assert any(choice.notes[root] for root in roots) or choice.wide(roots)
     wide = choice.wide(roots)
     for root in roots:
@@ -874,7 +875,7 @@ DIFFERENCES = [
 def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str) -> None:
     """In float64 two functions that err to opposite sides are off by a little more, as docs/accuracy.md says."""
     node = parsed(text)
-    quality = Choice([node], [], ["x", "y"], {}).quality(node)
+    quality = Choice(Problem([node], [], ["x", "y"], {})).quality(node)
     assert min(quality.single.error, quality.wide.error) <= BAR
     assert quality.double.error <= 1.25 * BAR
 
@@ -883,7 +884,7 @@ def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str
 def test_a_quotient_of_differences_keeps_its_digits(text: str) -> None:
     """Where the difference is 0 the quotient is no number as it was written, and no form may be one there."""
     node = parsed(f"({text})/(x - y)")
-    quality = Choice([node], [], ["x", "y"], {}).quality(node)
+    quality = Choice(Problem([node], [], ["x", "y"], {})).quality(node)
     assert min(quality.single.error, quality.wide.error) <= BAR
     assert quality.double.ordinary <= 2 * BAR
 
@@ -894,7 +895,7 @@ def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> N
     wrt = [node.graph.input("x"), node.graph.input("y")]
     first = rewrite(gradient(node, wrt))
     second = [row for slope in first for row in rewrite(gradient(slope, wrt))]
-    choice = Choice([node, *first], second, ["x", "y"], {"k": 1.5})
+    choice = Choice(Problem([node, *first], second, ["x", "y"], {"k": 1.5}))
     for root in (node, *first):
         assert max(choice.quality(root).single.error, choice.quality(root).double.error) <= BAR
     for root in second:
@@ -907,7 +908,7 @@ def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> N
 )
 def test_a_form_that_is_good_is_left_alone(text: str) -> None:
     node = parsed(text)
-    choice = Choice([node], [], ["x", "y"], {"k": 1.5})
+    choice = Choice(Problem([node], [], ["x", "y"], {"k": 1.5}))
     assert choice.form(node) is node
     assert choice.wide([node]) == ()
 

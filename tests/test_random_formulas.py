@@ -39,6 +39,7 @@ from gradgen.quality import BAR
 from gradgen.rewrite import rewrite
 from gradgen.rules import Rule
 from gradgen.share import share
+from gradgen.standing import Problem
 from gradgen.ulp import MANTISSA
 from gradgen.verify import reference
 from gradgen.verify.measure import dtype_name
@@ -252,7 +253,7 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
     (sound,) = rewrite([written])
     slopes = rewrite(smooth(sound, gradient(sound, inputs), TENSORS))
     origins = {slope: (sound, wrt) for slope, wrt in zip(slopes, inputs, strict=True)}
-    choice = Choice([sound, *slopes], [], TENSORS, {"k": HYPER}, origins, {sound: written})
+    choice = Choice(Problem([sound, *slopes], [], TENSORS, {"k": HYPER}, origins, {sound: written}))
     found = []
     results = zip(("", *TENSORS), (written, *gradient(written, inputs)), (sound, *slopes), strict=True)
     for (by, before, node), dtype in itertools.product(results, ("float32", "float64")):
