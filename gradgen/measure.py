@@ -51,7 +51,7 @@ _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of i
 _ASKED = 4  # points at which a result seems lost where mpmath is asked whether it is
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
-_VANISHING, _FEW = 2.0**-130, 8  # inputs below this, and of how many one is looked at with functions that take long
+_VANISHING, _FEW = 2.0**-130, 24  # inputs below this, and of how many one is looked at with functions that take long
 _SCREEN = 7  # of how many points one is looked at first
 
 # Functions that take mpmath a while, and as many times as long as others for ordinary arguments

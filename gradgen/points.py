@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 
 import gmpy2
 import numpy as np
@@ -144,29 +144,38 @@ def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magni
     powers = np.ldexp(1.0, list(exponents))
     for sign in (1.0, -1.0):
         seen = sizes((sign * powers).tolist())
-        places = {  # which function crosses which bound between which powers
-            (which, bound, int(place))
-            for (which, values), bound in itertools.product(enumerate(seen), bounds)
-            for place in np.flatnonzero((values[:-1] < bound) != (values[1:] < bound))
-        }
-        found = {
-            last(
-                partial(_is_alike, sizes, sign, which, bound, seen[which][k] < bound),
-                float(powers[k]),
-                float(powers[k + 1]),
-            )
-            for which, bound, k in places
-        }
+        places = sorted(  # between which powers which function crosses which bound
+            {
+                (int(place), which, bound)
+                for (which, values), bound in itertools.product(enumerate(seen), bounds)
+                for place in np.flatnonzero((values[:-1] < bound) != (values[1:] < bound))
+            }
+        )
+        found = set(_crossings(sizes, sign, powers, places).tolist())
         for edge, share in itertools.product(sorted(found), _BESIDE_EDGES):
             if edge * share <= LARGEST[dtype]:
                 yield FORMATS[dtype].rounded(sign * edge * share)
 
 
-def _is_alike(
-    sizes: Callable[[Sequence[float]], Sequence[Array]], sign: float, which: int, bound: float, below: bool, x: float
-) -> bool:
-    """Whether a size is still on its side of a bound."""
-    return bool((sizes([sign * x])[which][0] < bound) == below)
+def _crossings(
+    sizes: Callable[[Sequence[float]], Sequence[Array]],
+    sign: float,
+    powers: Array,
+    places: Sequence[tuple[int, int, float]],
+) -> Array:
+    """About the last numbers at which functions are still on their side of a bound, each above a power."""
+    low, high = (powers[[place + k for place, _, _ in places]] for k in (0, 1))
+
+    def is_below(x: Array) -> Array:
+        values = sizes((sign * x).tolist())
+        return np.array([values[which][k] < bound for k, (_, which, bound) in enumerate(places)], bool)
+
+    below = is_below(low)
+    for _ in range(_BISECTIONS if places else 0):
+        middle = np.sqrt(low) * np.sqrt(high)  # rounded alike everywhere
+        is_alike = is_below(middle) == below
+        low, high = np.where(is_alike, middle, low), np.where(is_alike, high, middle)
+    return low
 
 
 def last(holds: Callable[[float], bool], low: float, high: float) -> float:
