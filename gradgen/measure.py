@@ -269,7 +269,8 @@ class Reference:
         compute = program(tuple(self._roots), "float64")
 
         def sizes(inputs: Sequence[float]) -> list[Array]:
-            return [*map(abs, compute([{name: x, **hyper} for x in inputs]))]
+            columns = {key: np.full(len(inputs), float(value)) for key, value in hyper.items()}
+            return [*map(abs, compute.on({**columns, name: np.array(inputs)}, np.zeros(len(inputs), int)))]
 
         found = list(points.edges(sizes, self.dtype, magnitude))
         return [*found, *self._later_edges(found, sizes, hyper)]

@@ -22,6 +22,7 @@ from gradgen.graph import Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
+from gradgen.standing import Problem
 
 EXPRESSIONS = [
     "x + y", "x - y", "x*y", "x/y", "3*x", "x/3", "2*x/7", "pi*x", "x + pi", "x*y*(x + y)", "(x + y)/(x - y)",
@@ -148,7 +149,7 @@ def test_types_that_need_no_corrections_are_computed_without(tmp_path: Path) -> 
 
 def test_half_types_go_without() -> None:
     node = parsed("x**3 - 3*x**2*y + 3*x*y**2 - y**3 + x")
-    choice = Choice([node], [], ["x", "y"], {})
+    choice = Choice(Problem([node], [], ["x", "y"], {}))
     assert "compensated" in {below.op for below in topological([choice.form(node)])}
     arithmetic = choice.arithmetic([node])
     assert {*arithmetic.wide, *arithmetic.uncorrected} >= {"bfloat16", "float16"}
