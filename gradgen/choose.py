@@ -59,7 +59,7 @@ class Choice:
         new = self._forms.settled(node, standing.forms[node])
         if new is not standing.forms[node]:
             quality, notes = standing.quality[node], standing.notes[node]
-            standing.take(node, new, quality, notes, SETTLED, "the other is no limit there")
+            standing.take(node, new, quality, notes, SETTLED, "the other is off there")
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""

@@ -109,7 +109,8 @@ class _Errors:
             return self._of_power(node)
         if node.op == "unit":
             return self._of_quotient(node.args[0], node.args[1], node)
-        by_kind = {"where": self._of_branches, "add": self._of_sum, "mul": self._of_product, "damp": self._of_product}
+        by_kind = {"where": self._of_branches, "add": self._of_sum}
+        by_kind |= dict.fromkeys(("mul", "damp", "xmul"), self._of_product)
         return by_kind.get(node.op, self._of_function)(node)
 
     def _of_branches(self, node: Node) -> Node | None:
@@ -184,7 +185,7 @@ def _of_written_out(base: Node, power: Expr) -> Node | None:
 
 
 _PERIODIC = frozenset({"sin", "cos", "tan", "sin_pi", "cos_pi"})
-_ARITHMETIC = frozenset({"add", "mul", "damp", "unit", "where", *CONDITIONS})
+_ARITHMETIC = frozenset({"add", "mul", "damp", "xmul", "unit", "where", *CONDITIONS})
 
 
 def _is_arithmetic(node: Node) -> bool:

@@ -457,7 +457,7 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:e[+-]?\d+)?|[<>=!]=|&&|\|\||\S")
 _SIGNS = {"+": "addition", "-": "addition", "*": "multiplication", "/": "division", "?": "selection"}
 _SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
 _COUNTED = ("addition", "multiplication", "division", "square root", "comparison", "selection")
-_CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "unit": ["division"]}
+_CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "xmul": ["multiplication"], "unit": ["division"]}
 _CALLS |= {
     row.c.partition("(")[0]: ["multiplication", PRODUCTS[name]] if name in PRODUCTS else [name]
     for name, row in PRIMITIVES.items()

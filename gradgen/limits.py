@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 import sympy
+from sympy import Expr
 
 from gradgen.divisors import one_division
 from gradgen.graph import Graph, Node, coefficient, known_sign, rebuilt, topological
@@ -178,7 +179,7 @@ def _rapid(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
 
 
 def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
-    if node.op in ("add", "mul", "where", "maximum", "minimum", "damp"):
+    if node.op in ("add", "mul", "where", "maximum", "minimum", "damp", "xmul"):
         return any(arg.explodes for arg in args)
     if node.op == "pow":
         exponent = node.args[1].number
@@ -228,8 +229,13 @@ def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     order = topological(roots)
     added = _added_to_more(order, roots, facts)
     for node in order:
-        damped = _damped(node, new, facts, node in added) if node.op == "mul" else None
-        new[node] = damped or rebuilt(node, new)
+        bound = None
+        if node.op == "mul":
+            number, found = factors(node)
+            found = [(new[base], exponent) for base, exponent in found]
+            if len(found) <= _LONGEST:
+                bound = _damped(number, found, facts, node in added) or _zeroed(number, found, facts)
+        new[node] = bound or rebuilt(node, new)
     return [new[root] for root in roots]
 
 
@@ -244,35 +250,31 @@ def _added_to_more(order: Sequence[Node], roots: Sequence[Node], facts: _Facts) 
     return {node for node in order if node.op == "mul" and node not in alone}
 
 
-def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> Node | None:
+def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> Node | None:
     """A product with its growing factors bound to the vanishing ones; None if it has not both.
 
     What vanishes is multiplied by what grows with other inputs first: it may be a subnormal number, with hardly any
     digit, where the product is none. Where it is but `added` to more, the digits of what vanishes do not matter.
     """
-    number, found = factors(node)
-    if len(found) > _LONGEST:
-        return None
-    found = [(new[base], exponent) for base, exponent in found]
     known = {factor: facts(factor[0] ** factor[1]) for factor in found}
     if not any(fact.vanishes or fact.rapid for fact in known.values()):
         return None
     beside = {factor: _vanishing_beside(factor, known) for factor in found}
     growing = [factor for factor in found if beside[factor]]
     vanishing = [v for v in found if any(v in others for others in beside.values())]
-    lifted = [] if added else _lifted(found, facts)
+    lifted = [v for v in _lifted(found, facts) if not added or known[v].explodes]
     apart = [f for f in found if f not in growing and any(_is_lifted(v, f, facts) for v in lifted)]
     vanishing += [v for v in lifted if v not in vanishing and any(_is_lifted(v, f, facts) for f in apart)]
     if not growing and not apart:
         return None
     rest = [factor for factor in found if factor not in vanishing and factor not in growing and factor not in apart]
-    graph = node.graph
+    graph = found[0][0].graph
     bound = _product(graph, growing)
     if any(known[factor].decays for factor in growing):
         bound = _sign_where_lost(
             growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes]
         )
-    if added:
+    if added and not apart:
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
         )
@@ -295,6 +297,18 @@ def _damped(node: Node, new: dict[Node, Node], facts: _Facts, added: bool) -> No
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _zeroed(number: Expr, found: list[Factor], facts: _Facts) -> Node | None:
+    """A product in which what may be 0 wins against what other inputs make infinite; None if it has not both."""
+    exploding = [factor for factor in found if facts(factor[0] ** factor[1]).explodes]
+    tensors = frozenset[str]().union(*(facts(base).tensors for base, _ in exploding))
+    zeros = [f for f in found if f not in exploding and _may_be_zero(*f) and not facts(f[0]).tensors <= tensors]
+    if not exploding or not zeros:
+        return None
+    graph = found[0][0].graph
+    bound = graph.apply("xmul", _product(graph, zeros), _product(graph, exploding))
+    return graph.const(number) * graph.mul(_product(graph, [f for f in found if f not in exploding + zeros]), bound)
 
 
 def _sign_where_lost(found: Sequence[Factor], product: Node, exponentials: Iterable[Node]) -> Node:
@@ -336,12 +350,28 @@ def _lifted(found: list[Factor], facts: _Facts) -> list[Factor]:
 
 
 def _is_lifted(vanishing: Factor, factor: Factor, facts: _Facts) -> bool:
-    """Whether one factor vanishes, by a function that is had in products too, and the other, of other inputs, grows."""
+    """Whether one factor vanishes, by a function that is had in products too, and the other, of other inputs, grows.
+
+    Or the one explodes and the other may be 0, which infinity times 0 is to be.
+    """
     base, exponent = vanishing
     if exponent < 0 or not _has_products(base):
         return False
     one, other = facts(base**exponent), facts(factor[0] ** factor[1])
-    return one.vanishes and (other.grows or other.pole) and not other.tensors <= one.tensors
+    is_lifted = one.vanishes and (other.grows or other.pole)
+    return (is_lifted or (one.explodes and _may_be_zero(*factor))) and not other.tensors <= one.tensors
+
+
+def _may_be_zero(base: Node, exponent: int) -> bool:
+    """Whether a factor is 0 for some inputs, as a sine is."""
+    if base.op == "pow" and base.args[1].number is not None:
+        return exponent * float(base.args[1].number) > 0 and _may_be_zero(base.args[0], 1)
+    return exponent > 0 and base.op not in _NEVER_ZERO and not _is_positive(base)
+
+
+_NEVER_ZERO = frozenset(
+    {"exp", "exp2", "cosh", "sech", "sigmoid", "logistic_density", "softplus", "logaddexp", "erfc", "erfcx", "gamma"}
+)
 
 
 def _vanishing_beside(factor: Factor, known: Mapping[Factor, _Fact]) -> list[Factor]:

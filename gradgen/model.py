@@ -298,6 +298,10 @@ def _damp(node: Node, form: Format) -> Operation:
     return lambda v, r: np.where(v == 0, v, form.rounding(v * r))
 
 
+def _xmul(node: Node, form: Format) -> Operation:
+    return lambda v, r: np.where((v == 0) & np.isinf(r), v, form.rounding(v * r))
+
+
 def _unit(node: Node, form: Format) -> Operation:
     def direction(a: Array, h: Array) -> Array:
         ratio = np.where(np.isinf(a) & np.isinf(h), np.copysign(1.0, a), form.rounding(a / h))
@@ -316,6 +320,7 @@ _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "rest": _rest,
     "corrected": _corrected,
     "damp": _damp,
+    "xmul": _xmul,
     "unit": _unit,
 }
 # Functions whose result is a number of the type.

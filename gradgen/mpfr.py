@@ -69,6 +69,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "or": lambda a, b: a or b,
     "not": operator.not_,
     "damp": lambda v, r: v if v == 0 else v * r,
+    "xmul": operator.mul,
     "unit": lambda a, h: h if h == 0 else a / h,
     **dict.fromkeys(MARKS, lambda x: x),
     "corrected": lambda value, error: value,

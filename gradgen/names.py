@@ -22,7 +22,8 @@ _PYTHON_NAMES = ["torch", "rt", "wanted", "like", "math", "None", "True", "False
 RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
 
 _SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min", "modulus": "abs"}
-_NOUNS = {"add": "sum", "mul": "product", "pow": "power", "where": "branch", "damp": "product", "unit": "direction"}
+_NOUNS = {"add": "sum", "pow": "power", "where": "branch", "unit": "direction"}
+_NOUNS |= dict.fromkeys(("mul", "damp", "xmul"), "product")
 
 
 class Namer:

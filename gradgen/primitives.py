@@ -460,6 +460,8 @@ _ROWS = [
     ),
     # A product whose first factor wins where it is zero: x**2*exp(-x) at 1e30 is 0, not infinity times 0.
     _row("damp", lambda y, v, r: (r, v), exact=lambda v, r: v if v == 0 else v * r, arity=2, ulps=0.5),
+    # A product that is 0 where its first factor is, of other inputs, and shows NaN: y*exp(x) at y = 0 and x = 800 is 0.
+    _row("xmul", lambda y, v, r: (r, v), exact=lambda v, r: v * r, arity=2, ulps=0.5),
     # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
     _row("unit", _unit, exact=_direction, arity=2, growth="bounded", ulps=0.5),
     # Compensated arithmetic: what is to be computed in it, and what it is made of. In exact arithmetic nothing is lost.

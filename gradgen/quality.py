@@ -25,7 +25,7 @@ _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this mu
 _HUGE = 1e300
 _QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
-_CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "rest", "corrected"})
+_CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "xmul", "rest", "corrected"})
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
 
 

@@ -35,6 +35,16 @@ def damp(v: Tensor, r: Tensor) -> Tensor:
     return v * torch.where((v == 0) & ~r.isfinite(), 0.0, r)
 '''
 
+C["xmul"] = """\
+/* v * r, 0 where v is even if r is infinite; NaN where r is. */
+FN real xmul(real v, real r) { return v == 0 && fabs(r) == real(INFINITY) ? v : v * r; }
+"""
+TORCH["xmul"] = '''\
+def xmul(v: Tensor, r: Tensor) -> Tensor:
+    """v * r, 0 where v is even if r is infinite; NaN where r is."""
+    return v * torch.where((v == 0) & r.isinf(), 0.0, r)
+'''
+
 C["unit"] = """\
 /* a / h for a norm h of a, ...: a component of the direction, 0 for the vector 0, 1 or -1 at infinity. */
 FN real unit(real a, real h) { return h == 0 ? h : isinf(a) && isinf(h) ? copysign(real(1), a) : a / h; }

@@ -29,3 +29,30 @@ def test_what_decays_beside_an_exponential(text: str, x: float, y: float, expect
     order = topological(limits(rewrite([parsed(text)])))
     found = Program(order, FORMATS["float64"]).at({"x": x, "y": y, "z": 1.0, "k": 2.0})[-1]
     assert found == pytest.approx(expected, rel=1e-10)
+
+
+ZEROS = [
+    "z + y*exp(x)",
+    "sin(y)*exp(x)",
+    "y*(exp(x) - x)",
+    "x*tanh(y)*exp(x)",
+    "z + sign(y)*exp(x)",
+    "sqrt(abs(y))*sinh(x)",
+    "x*y*expm1(x)",
+    "y**2*cosh(x)",
+]
+
+
+@pytest.mark.parametrize("text", ZEROS)
+def test_zero_wins_against_what_another_input_makes_infinite(text: str) -> None:
+    order = topological(limits(rewrite([parsed(text)])))
+    compute = Program(order, FORMATS["float64"]).at
+    assert compute({"x": 800.0, "y": 0.0, "z": 3.0, "k": 2.0})[-1] == (3 if "z" in text else 0)
+    assert math.isinf(compute({"x": 800.0, "y": 1.0, "z": 3.0, "k": 2.0})[-1])
+    assert math.isnan(compute({"x": math.nan, "y": 0.0, "z": 3.0, "k": 2.0})[-1])
+
+
+def test_what_brings_an_exponential_back_does_so_before_it_is_infinite() -> None:
+    order = topological(limits(rewrite([parsed("z + y*exp(x)")])))
+    found = Program(order, FORMATS["float64"]).at({"x": 715.0, "y": 1e-5, "z": 3.0, "k": 2.0})[-1]
+    assert found == pytest.approx(1e-5 * math.exp(15) * math.exp(700), rel=1e-10)

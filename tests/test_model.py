@@ -51,6 +51,7 @@ ARITHMETIC = {
     "2 * x / 3": lambda x, y: 2 * x / 3,
     "x * y + x": lambda x, y: x * y + x,
     "damp(x, y)": lambda x, y: x * y,
+    "xmul(x, y)": lambda x, y: x * y,
     "unit(x, y)": lambda x, y: x / y,
 }
 

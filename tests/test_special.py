@@ -700,6 +700,7 @@ def test_values_at_singular_points(dtype: Any, libraries: dict[Any, ctypes.CDLL]
 
 SELECTION = {
     "damp": lambda v, r: v if v == 0 else v * r,
+    "xmul": lambda v, r: v if v == 0 and math.isinf(r) else v * r,
     "unit": lambda a, h: h if h == 0 else math.copysign(1, a) if math.isinf(a) and math.isinf(h) else a / h,
     "maximum": lambda a, b: math.nan if a != a or b != b else max(a, b),
     "minimum": lambda a, b: math.nan if a != a or b != b else min(a, b),

@@ -171,6 +171,10 @@ class Printer:
         v, r = node.args
         return f"{self.expression(r, PRODUCT)} * {self.expression(v, UNARY)}", PRODUCT
 
+    def print_xmul(self, node: Node) -> tuple[str, int]:
+        v, r = node.args
+        return f"{self.expression(v, PRODUCT)} * {self.expression(r, UNARY)}", PRODUCT
+
     def print_product(self, node: Node) -> tuple[str, int]:
         """r * f(t) of a vanishing f."""
         r, t = node.args

@@ -144,6 +144,7 @@ _WRITTEN: dict[str, Callable[..., Basic]] = {
     "pow": _pow,
     "where": _where,
     "damp": lambda v, r: _mul(r, v),
+    "xmul": _mul,
     "unit": lambda a, h: _mul(a, _pow(h, sympy.S.NegativeOne)),
     "hypot": lambda u, v: _pow(_add(_square(u), _square(v)), sympy.S.Half),
     "cbrt": lambda u: _pow(u, Rational(1, 3)),

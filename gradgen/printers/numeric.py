@@ -71,7 +71,7 @@ class NumericPrinter(Printer):
     def print_damp(self, node: Node) -> tuple[str, int]:
         return self.call(node)
 
-    print_unit = print_product = print_modulus = print_damp
+    print_xmul = print_unit = print_product = print_modulus = print_damp
 
     def print_rest(self, node: Node) -> tuple[str, int]:
         """What a constant lacks of its exact value, in float32 and in float64."""

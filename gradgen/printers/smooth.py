@@ -29,7 +29,7 @@ class SmoothPrinter(TorchPrinter):
         ]
         return self._smooth(node.op, *args)
 
-    print_damp = print_unit = print_product = print_modulus = print_maximum = print_minimum = call
+    print_damp = print_xmul = print_unit = print_product = print_modulus = print_maximum = print_minimum = call
 
     def print_mul(self, node: Node) -> tuple[str, int]:
         a, b = node.args
