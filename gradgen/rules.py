@@ -203,6 +203,7 @@ RULES: tuple[Rule, ...] = (
     Rule("1 + tanh(u)", "2*sigmoid(2*u)", _TAIL),
     Rule("1 - tanh(u)", "2*sigmoid(-2*u)", _TAIL),
     Rule("1 - sqrt(pi)*(u*erfcx(u))", "sqrt(pi)*ierfcx(u)", "erfcx(u) nears 1/(sqrt(pi)*u)"),
+    Rule("erfcx(u) - 2*(u*ierfcx(u))", "4*i2erfcx(u)", "2*u*ierfcx(u) nears erfcx(u)"),
     Rule("1 + erf(u)", "erfc(-u)", _TAIL),
     Rule("1 - erf(u)", "erfc(u)", _TAIL),
     Rule("1 - cos(u)", "2*sin(u/2)**2", _TAIL),

@@ -110,6 +110,7 @@ EXAMPLES = {
     "1 + tanh(u)": Example("x/2*(1 + tanh(sqrt(2/pi)*(x + 0.044715*x**3)))", x=-6.0),
     "1 - tanh(u)": Example("1 - tanh(x)", x=30.0),
     "1 - sqrt(pi)*(u*erfcx(u))": Example("1 - sqrt(pi)*x*exp(x**2)*erfc(x)", after="erfc(u)", x=1e5),
+    "erfcx(u) - 2*(u*ierfcx(u))": Example("erfcx(x) - 2*x*ierfcx(x)", x=1e5),
     "1 + erf(u)": Example("x/2*(1 + erf(x/sqrt(2)))", x=-8.0),
     "1 - erf(u)": Example("1 - erf(x)", x=6.0),
     "1 - cos(u)": Example("1 - cos(x)", x=1e-5),
