@@ -235,6 +235,12 @@ class Expansions:
                 yield Taylor(form, d.graph.const(1), near, d, change.place, change=change)
             return
 
+    def in_argument(self, slope: Node, form: Node, change: Change) -> Iterator[Expansion]:
+        """A multiple of a function of an argument as something fixed times a function of the argument alone."""
+        for fixed, varying, variable in _functions_of_one(form, [str(change.variable.value)]):
+            if variable is change.variable:
+                yield Expansion(form, slope * fixed, varying, variable, change.place, change=change)
+
     def parts(self, whole: Node, at: Sequence[str]) -> Iterator[Node]:
         """The largest parts of a form with a removable singularity where one of some inputs is 0."""
         left = [whole] if at else []

@@ -62,6 +62,10 @@ class Inner:
         """The function of the argument that a result is a multiple of; None if it is none."""
         return self._within.get(node)
 
+    def slope(self, node: Node) -> Node:
+        """What that function is multiplied by."""
+        return self._slopes[node]
+
     def back(self, node: Node, form: Node) -> Node:
         """A form of the function of the argument as one of the result."""
         return self._slopes[node] * self.argument.back(form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from gradgen import hyperbolic, variables
@@ -52,7 +52,8 @@ class Singularities:
         """Near a removable singularity take the series of a result, where that is better; else those of its parts."""
         if self._patch_within(node, is_as_good=True):
             return
-        if any(self._patch_near(node, expansion) for expansion in self._expansions.of(node)):
+        found = itertools.chain(self._expansions.of(node), self._in_argument(node))
+        if any(self._patch_near(node, expansion) for expansion in found):
             return
         if self._patch_within(node, is_as_good=False):
             return
@@ -63,6 +64,14 @@ class Singularities:
             patch = next(filter(None, patches), None)
             if patch is not None:
                 whole = node.graph.where(patch.is_near, patch.made_of.near, whole)
+
+    def _in_argument(self, node: Node) -> Iterator[Expansion]:
+        """A poor result in powers of an argument: near 0 of that alone, for elsewhere it may lose digits."""
+        inner = self._subproblems.inner if self._standing.is_poor(node) else None
+        within = inner.within(node) if inner else None
+        if inner and within:
+            change = inner.argument
+            yield from self._expansions.in_argument(inner.slope(node), within, change)
 
     def _patch_within(self, node: Node, is_as_good: bool) -> bool:
         """Take the form as a function of an argument if only that is a number where the argument is zero.

@@ -303,12 +303,20 @@ def test_no_polynomial_goes_through_a_pole() -> None:
     assert list(interpolate.forms(node, x, expanded[1], (-2.0, 2.0), digits=50)) == []
 
 
-def planned(text: str, folder: Path) -> Operation:
-    """The operation of a formula of x."""
+def planned(text: str, folder: Path, names: str = "x") -> Operation:
+    """The operation of a formula of some inputs."""
     spec = folder / "formula.py"
-    spec.write_text(f"from sympy import *\nx = symbols('x')\nf = {text}\n")
+    spec.write_text(f"from sympy import *\n{names.replace(' ', ', ')} = symbols('{names}')\nf = {text}\n")
     (formula,) = load(spec)
     return plan(formula)
+
+
+def test_an_argument_may_serve_near_zero_alone(tmp_path: Path) -> None:
+    """log1p(t) of t = (x - y)/y loses the digits of log(x/y) where x is small, and has them where x nears y."""
+    operation = planned("(x - y)/y - log(x/y)", tmp_path, "x y")
+    (value, *_) = operation.accuracy
+    assert value.single.error <= BAR
+    assert value.double.ordinary <= BAR  # 1/y of a subnormal y is infinite
 
 
 @pytest.mark.slow
