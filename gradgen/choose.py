@@ -52,6 +52,15 @@ class Choice:
             if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
+        if len(problem.tensors) > 1:
+            self._look_at_labels([*dict.fromkeys(problem.nodes)])
+
+    def _look_at_labels(self, nodes: Sequence[Node]) -> None:
+        """Let the errors of results be those, too, where one of several inputs is 0 or 1; the forms are as they are."""
+        standing = self._standing
+        forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
+        for node, found in zip(nodes, standing.references.at_labels(forms, columns), strict=True):
+            standing.quality[node] = standing.quality[node].including(found)
 
     def _settle(self, node: Node) -> None:
         """Give the form its limits at infinite inputs where it is off."""

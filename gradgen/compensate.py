@@ -155,7 +155,10 @@ class _Errors:
             if error is not None and node.op in _PERIODIC:  # beyond a period the first order tells nothing
                 is_small = node.graph.apply("lt", node.graph.apply("abs", error), 1)
                 error = node.graph.where(is_small, error, node.graph.const(0))
-            total = _total(total, None if slope.is_number(0) else _times(slope, error))
+            if error is not None and node.op in PRODUCTS and arg is node.args[0]:
+                total = _total(total, node.graph.apply("damp", error, slope))  # of a factor that is 0 the slope is 0/0
+            elif not slope.is_number(0):
+                total = _total(total, _times(slope, error))
         return total
 
 

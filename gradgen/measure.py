@@ -437,15 +437,27 @@ class Reference:
                 tops[binade, x < 0] = max(tops.get((binade, x < 0), (0.0, 0)), (float(worst), place))
         return [self._points[place] for _, place in tops.values()]
 
-    def _worst(self, errors: Array, column: int) -> Worst:
+    def worst_at(
+        self, at: Sequence[Point], roots: Sequence[Node], columns: Sequence[int], wide: Sequence[bool]
+    ) -> list[list[Worst]]:
+        """The worst error of each root at other points than those looked at before, in each arithmetic."""
+        first = len(self._points)
+        self._add(at)
+        found = (self._errors(roots, columns, is_wide, slice(first, None)) for is_wide in wide)
+        return [
+            [self._worst(errors, column, first) for errors, column in zip(row, columns, strict=True)] for row in found
+        ]
+
+    def _worst(self, errors: Array, column: int, first: int = 0) -> Worst:
+        """The worst of the errors at all points, or at those from one on."""
         return Worst.of(
             errors,
-            lambda place: tuple(self._points[place].items()),
-            self._base,
-            ordinary=self._facts.ordinary[column],
-            above=self._facts.above,
-            at_defaults=self._facts.default,
-            normal=self._facts.normal[column],
+            lambda place: tuple(self._points[first + place].items()),
+            max(self._base - first, 0),
+            ordinary=self._facts.ordinary[column][first:],
+            above=self._facts.above[first:],
+            at_defaults=self._facts.default[first:],
+            normal=self._facts.normal[column][first:],
         )
 
     def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:

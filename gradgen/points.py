@@ -29,6 +29,8 @@ _TAILS = {
     "float64": (703.9, 708.6, 709.9, 710.3, 717.3, 731.2, 743.7, 37.1, 37.9, 38.4, 26.3, 26.9, 27.2),
 }
 _SEVERAL = 120  # points of several inputs
+_LABELS = (0.0, 1.0)  # of which one of several inputs often is one, beside others so large that exponentials vanish
+_SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9, 19, 38, 110, 731, 1100)}
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
@@ -79,6 +81,16 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
     for name, exponent in itertools.product(tensors, spread[::3]):  # one of them extreme
         others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
         yield {**others, name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))}
+
+
+def labels(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
+    """Numbers of a type for a function of several inputs, of which one is 0 or 1."""
+    randoms = random.Random(0)
+    rounded = FORMATS[dtype].rounded
+    for name, label, size, sign in itertools.product(tensors, _LABELS, _SIZES[dtype], (1, -1)):
+        first = next(other for other in tensors if other != name)
+        drawn = {other: rounded(size * randoms.uniform(0.9, 1.1) * randoms.choice([1, -1])) for other in tensors}
+        yield {**drawn, first: sign * abs(drawn[first]), name: label}
 
 
 @cache

@@ -53,6 +53,12 @@ class Quality:
         """The worst error of a result that is no subnormal number, in float64 arithmetic."""
         return max(self.wide.normal, self.double.normal)
 
+    def including(self, other: Quality) -> Quality:
+        """With errors that were seen elsewhere."""
+        return Quality(
+            self.single.including(other.single), self.wide.including(other.wide), self.double.including(other.double)
+        )
+
 
 Comparison = Callable[[Quality, float, Quality, float], bool]
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from gradgen import infinite
+from gradgen import infinite, points
 from gradgen.compensate import has_marks, unmarked
 from gradgen.graph import Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
@@ -40,6 +40,17 @@ class References:
         if has_marks(forms) or any(worst.error > TARGET for worst in single):
             wide = self._single.worst(printed, columns, wide=True, near=False)
         double = self._double.worst(printed, columns, near=near)
+        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def at_labels(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
+        """The errors of forms of some columns where one of several inputs is 0 or 1, which a label is."""
+        at = {
+            dtype: [{**point, **self._hyper} for point in points.labels(self._tensors, dtype)]
+            for dtype in ("float32", "float64")
+        }
+        printed = [*map(printed_alone, forms)]
+        single, wide = self._single.worst_at(at["float32"], printed, columns, (False, True))
+        (double,) = self._double.worst_at(at["float64"], printed, columns, (False,))
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
 
     def exact(self, column: int) -> infinite.Exact:

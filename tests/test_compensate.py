@@ -96,6 +96,18 @@ def test_an_error_that_is_no_number_is_left_out() -> None:
     assert math.isnan(program.at({"x": math.nan, "y": 2.0})[-1])
 
 
+def test_a_factor_that_is_zero_leaves_the_correction_of_the_rest() -> None:
+    """The slope of x*y*exp(-x) by x*y is 0/0 where x is 0."""
+    root = parsed("mul_exp(x*y, -x) + y*y")
+    (whole,) = Compensation([marked(root)]).roots
+    order = topological([whole])
+    found = dict(zip(order, Program(order, FORMATS["float64"]).at({"x": 0.0, "y": 0.1}), strict=True))
+    with mpmath.workdps(60):
+        left = mpf(0.1) ** 2 - mpf(found[whole.args[0]])
+    assert left
+    assert found[whole.args[1]] == pytest.approx(float(left), rel=1e-6, abs=0)
+
+
 def test_an_argument_that_is_off_by_periods_is_not_corrected() -> None:
     """No digit of sin(x*y) is right there, but it is no number beyond 1 either."""
     (whole,) = Compensation([marked(parsed("sin(x*y)"))]).roots

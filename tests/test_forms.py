@@ -311,6 +311,14 @@ def planned(text: str, folder: Path, names: str = "x") -> Operation:
     return plan(formula)
 
 
+def test_errors_where_an_input_is_a_label_are_told() -> None:
+    """-log(y*p + (1 - y)*(1 - p)) is infinite for y = 1 where p is below any number, and has few digits beside that."""
+    node = parsed("-log(y*sigmoid(x) + (1 - y)*sigmoid(-x))")
+    worst = Choice(Problem([node], [], ["x", "y"], {})).quality(node).double
+    assert worst.error == math.inf
+    assert dict(worst.at)["y"] in (0, 1)
+
+
 def test_an_argument_may_serve_near_zero_alone(tmp_path: Path) -> None:
     """log1p(t) of t = (x - y)/y loses the digits of log(x/y) where x is small, and has them where x nears y."""
     operation = planned("(x - y)/y - log(x/y)", tmp_path, "x y")
