@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
-from gradgen import algebraic, exponentials, hyperbolic, radicals, rational, relative, squares, variables
+from gradgen import algebraic, angles, exponentials, hyperbolic, radicals, rational, relative, squares, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
@@ -93,6 +93,7 @@ class Candidates:
         """
         for form, norm in variables.by_directions(node, self._tensors):
             yield form, f"by the direction of {Printer({}).expression(norm)}"
+        yield from angles.forms(node)
         yield from exponentials.forms(node)
         value, path = self.origin(self.origin(node)), self.path(node)
         for derive in (rational.derivative, exponentials.derivative) if path else ():

@@ -288,8 +288,10 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     for base, exponent in vanishing:
         is_product = _has_products(base) and exponent > 0
         for _ in range(exponent if is_product else 0):
-            is_plain = is_other and exponent > 1  # a power vanishes long before its base does
-            bound = bound * base if is_plain else graph.apply(f"{kind}_{base.op}", bound, base.args[0])
+            if is_other and exponent > 1:  # a power vanishes long before its base does
+                bound = graph.apply("xmul", bound, base) if facts(base).explodes else bound * base
+            else:
+                bound = graph.apply(f"{kind}_{base.op}", bound, base.args[0])
         if not is_product and facts(base**exponent).vanishes:
             bound = graph.apply("damp", base**exponent, bound)
         elif not is_product:

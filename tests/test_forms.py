@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mpmath
 import nodes
+import numpy as np
 import pytest
 import sympy
 import torch
@@ -20,6 +21,7 @@ from mpmath import mpf
 import gradgen.rewrite
 from gradgen import (
     algebraic,
+    angles,
     exponentials,
     infinite,
     interpolate,
@@ -309,6 +311,37 @@ def planned(text: str, folder: Path, names: str = "x") -> Operation:
     spec.write_text(f"from sympy import *\n{names.replace(' ', ', ')} = symbols('{names}')\nf = {text}\n")
     (formula,) = load(spec)
     return plan(formula)
+
+
+ANGLES = {
+    "acos((1 + x*y)*((1 + x**2)*(1 + y**2))**-sympy.S.Half)": "atan2(abs(x - y), 1 + x*y)",
+    "acos((x*z + y*k)/(hypot(x, y)*hypot(z, k)))": "atan2(abs(x*k - y*z), x*z + y*k)",
+    "acos(x/hypot(x, y))": "atan2(abs(y), x)",
+    "asin(2*x*(1 + 4*x**2)**-sympy.S.Half)": "atan2(2*x, 1)",
+}
+
+
+@pytest.mark.parametrize("text", ANGLES)
+def test_an_angle_by_sine_and_cosine(text: str) -> None:
+    node = nodes.parsed(text)
+    ((form, _),) = angles.forms(node)
+    agree(form, node)
+    agree(form, nodes.parsed(ANGLES[text]))
+    assert "acos" not in repr(form)
+    assert len(topological([form])) <= len(topological(rewrite([nodes.parsed(ANGLES[text])]))) + 2
+
+
+def test_an_angle_by_something_else_has_no_such_form() -> None:
+    for text in ("acos(x)", "acos(exp(x)*(1 + y**2)**-sympy.S.Half)", "acos(x/cbrt(y))", "asin(x*y)"):
+        assert not [*angles.forms(nodes.parsed(text))]
+
+
+def test_equal_inputs_of_an_angle_give_a_number() -> None:
+    """(1 + x*y)/sqrt((1 + x**2)*(1 + y**2)) is rounded to more than 1 for a sixth of the inputs x = y."""
+    node = parsed("1 - acos((1 + x*y)*((1 + x**2)*(1 + y**2))**-sympy.S.Half)/pi")
+    choice = Choice(Problem([node], [], ["x", "y"], {}))
+    program = Program(topological(limits([choice.form(node)])), FORMATS["float64"])
+    assert [row for x in np.linspace(-100, 100, 401).tolist() if (row := program.at({"x": x, "y": x})[-1]) != 1] == []
 
 
 def test_errors_where_an_input_is_a_label_are_told() -> None:

@@ -40,6 +40,7 @@ ZEROS = [
     "sqrt(abs(y))*sinh(x)",
     "x*y*expm1(x)",
     "y**2*cosh(x)",
+    "z - (y*exp(x))**2",
 ]
 
 
