@@ -52,15 +52,13 @@ class Choice:
             if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
-        if len(problem.tensors) > 1:
-            self._look_at_labels([*dict.fromkeys(problem.nodes)])
+        self._at_labels = self._errors_at_labels([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
 
-    def _look_at_labels(self, nodes: Sequence[Node]) -> None:
-        """Let the errors of results be those, too, where one of several inputs is 0 or 1; the forms are as they are."""
+    def _errors_at_labels(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
+        """The errors where one of several inputs is 0 or 1, which are told, and change no form and no arithmetic."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
-        for node, found in zip(nodes, standing.references.at_labels(forms, columns), strict=True):
-            standing.quality[node] = standing.quality[node].including(found)
+        return dict(zip(nodes, standing.references.at_labels(forms, columns), strict=True))
 
     def _settle(self, node: Node) -> None:
         """Give the form its limits at infinite inputs where it is off."""
@@ -98,7 +96,8 @@ class Choice:
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
-        return self._standing.quality[node]
+        quality, at_labels = self._standing.quality[node], self._at_labels.get(node)
+        return quality.including(at_labels) if at_labels else quality
 
     def uncorrected(self, node: Node) -> Worst:
         """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
@@ -122,12 +121,14 @@ class Choice:
         Where hyper-parameters are near their defaults, or just where they have them, without corrections.
         """
         known = [node for node in nodes if node in self._standing.forms]
-        found = [self.quality(node) for node in known]
+        found = [self._standing.quality[node] for node in known]
         every = [(quality.single.error, quality.wide.error) for quality in found]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
         if at_defaults:
-            every = [(self.uncorrected(node).at_defaults, self.quality(node).wide.at_defaults) for node in known]
+            every = [
+                (self.uncorrected(node).at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
+            ]
             is_corrected = False
         if any(min(pair) > LOST for pair in every):
             every = ordinary  # by where something can be saved
