@@ -52,13 +52,13 @@ class Choice:
             if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
-        self._at_labels = self._errors_at_labels([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
+        self._elsewhere = self._errors_elsewhere([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
 
-    def _errors_at_labels(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where one of several inputs is 0 or 1, which are told, and change no form and no arithmetic."""
+    def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
+        """The errors where inputs are labels or nearly meet, which are told, and change no form and no arithmetic."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
-        return dict(zip(nodes, standing.references.at_labels(forms, columns), strict=True))
+        return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
 
     def _settle(self, node: Node) -> None:
         """Give the form its limits at infinite inputs where it is off."""
@@ -96,8 +96,8 @@ class Choice:
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
-        quality, at_labels = self._standing.quality[node], self._at_labels.get(node)
-        return quality.including(at_labels) if at_labels else quality
+        quality, elsewhere = self._standing.quality[node], self._elsewhere.get(node)
+        return quality.including(elsewhere) if elsewhere else quality
 
     def uncorrected(self, node: Node) -> Worst:
         """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""

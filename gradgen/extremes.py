@@ -68,8 +68,7 @@ class Extremes:
             is_finite = all(math.isfinite(point[name]) for name in self._tensors)
             known = exact(point) if is_finite else None
             if known is not None:
-                is_off = _is_wrong if all(abs(point[name]) < 1 for name in self._tensors) else _is_lost
-                lost += is_off(new, float(known)) - is_off(old, float(known))
+                lost += _is_lost(new, float(known)) - _is_lost(old, float(known))
             elif is_finite or len(self._tensors) > 1 or not math.isnan(new):
                 lost += _is_lost(new, old) - _is_lost(old, new)
         return lost
@@ -78,14 +77,6 @@ class Extremes:
         """Whether a form is NaN where all inputs are 0."""
         program = Program(topological([printed_alone(form)]), FORMATS["float64"])
         return math.isnan(program.at({**self._hyper, **dict.fromkeys(self._tensors, 0.0)})[-1])
-
-
-def _is_wrong(value: float, exact: float) -> bool:
-    """Whether a value is lost, or far too large: the rounding of a sum divided by an input that is next to nothing.
-
-    Of large inputs the rounding alone may do that, to a sine.
-    """
-    return _is_lost(value, exact) or max(abs(exact), 1.0) < _TINY * abs(value) < math.inf
 
 
 def _is_lost(value: float, other: float) -> bool:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -266,19 +266,14 @@ class Reference:
     def _edges(self, hyper: Mapping[str, float | bool], magnitude: int) -> list[float]:
         """Inputs near which a node overflows or vanishes."""
         (name,) = self._tensors
-        compute = program(tuple(self._roots), "float64")
-
-        def sizes(inputs: Sequence[float]) -> list[Array]:
-            columns = {key: np.full(len(inputs), float(value)) for key, value in hyper.items()}
-            return [*map(abs, compute.on({**columns, name: np.array(inputs)}, np.zeros(len(inputs), int)))]
-
+        sizes = points.sizes(program(tuple(self._roots), "float64"), name, hyper)
         found = list(points.edges(sizes, self.dtype, magnitude))
         return [*found, *self._later_edges(found, sizes, hyper)]
 
     def _later_edges(
         self,
         edges: Sequence[float],
-        sizes: Callable[[Sequence[float]], Sequence[Array]],
+        sizes: points.Sizes,
         hyper: Mapping[str, float | bool],
     ) -> Iterator[float]:
         """Inputs near which a node overflows, of those where what it is made of does so before."""
@@ -286,7 +281,7 @@ class Reference:
         largest = LARGEST[self.dtype]
 
         def is_computed(column: int, sign: int, x: float) -> bool:
-            return bool(sizes([sign * x])[column][0] < largest)
+            return bool(sizes([sign * x], [0])[column][0] < largest)
 
         def is_below(column: int, sign: int, x: float) -> bool:
             value = self.exact(column, {name: sign * x, **hyper})

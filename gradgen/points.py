@@ -11,7 +11,7 @@ from functools import cache
 import gmpy2
 import numpy as np
 
-from gradgen.model import FORMATS, Array
+from gradgen.model import FORMATS, Array, Program
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
 
 _EXPONENTS = (
@@ -31,6 +31,7 @@ _TAILS = {
 _SEVERAL = 120  # points of several inputs
 _LABELS = (0.0, 1.0)  # of which one of several inputs often is one, beside others so large that exponentials vanish
 _SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9, 19, 38, 110, 731, 1100)}
+_FAR = (4, 5, 6, 8, 11, 15)  # powers of two
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
@@ -39,6 +40,9 @@ _BESIDE_DEFAULT = 1.9046  # of a hyper-parameter's default
 _BESIDE_ZERO = 0.4773
 _ROUNDED_BY = 0.45  # units in the last place that a hyper-parameter loses in float32
 _BESIDE_EDGES = (0.8, 0.97, 0.998, 1.002, 1.03)
+
+
+Sizes = Callable[[Sequence[float], Sequence[int]], Sequence[Array]]
 
 
 def of_one(dtype: str, magnitude: int) -> Iterator[float]:
@@ -93,6 +97,16 @@ def labels(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
         yield {**drawn, first: sign * abs(drawn[first]), name: label}
 
 
+def meeting(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
+    """Numbers of a type for a function of several inputs, of which two nearly meet, or do, far from the others."""
+    randoms = random.Random(0)
+    rounded = FORMATS[dtype].rounded
+    for pair, exponent, apart in itertools.product(itertools.combinations(tensors, 2), _FAR, (4, 0)):
+        drawn = {name: rounded(randoms.uniform(0.5, 2)) for name in tensors}
+        drawn[pair[0]] = rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))
+        yield {**drawn, pair[1]: rounded(drawn[pair[0]] + randoms.uniform(-apart, apart))}
+
+
 @cache
 def near_the_largest(count: int) -> Array:
     """float32 numbers for so many inputs: of each some near the largest number, some of every and of ordinary size."""
@@ -142,11 +156,21 @@ def beside(centres: Sequence[float], dtype: str) -> Iterator[float]:
             yield near
 
 
-def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magnitude: int) -> Iterator[float]:
+def sizes(compute: Program, name: str, others: Mapping[str, float | bool]) -> Sizes:
+    """The absolute values that a program finds for an input, others being given."""
+
+    def of(inputs: Sequence[float], turns: Sequence[int]) -> list[Array]:
+        columns = {key: np.full(len(inputs), float(value)) for key, value in others.items()}
+        return [*map(abs, compute.on({**columns, name: np.array(inputs)}, np.array(turns)))]
+
+    return of
+
+
+def edges(sizes: Sizes, dtype: str, magnitude: int) -> Iterator[float]:
     """Numbers near those at which one of some functions leaves the numbers of the type, or the normal ones.
 
     Args:
-        sizes: from numbers to the absolute values of the functions.
+        sizes: from numbers to the absolute values of the functions, which err to a side by turns.
         dtype: the type.
         magnitude: the power of two up to which to look.
     """
@@ -155,7 +179,7 @@ def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magni
     exponents = range(_least_exponent(dtype), highest + 1, 2 if dtype == "float32" else 16)
     powers = np.ldexp(1.0, list(exponents))
     for sign in (1.0, -1.0):
-        seen = sizes((sign * powers).tolist())
+        seen = sizes((sign * powers).tolist(), range(len(powers)))
         places = sorted(  # between which powers which function crosses which bound
             {
                 (int(place), which, bound)
@@ -170,7 +194,7 @@ def edges(sizes: Callable[[Sequence[float]], Sequence[Array]], dtype: str, magni
 
 
 def _crossings(
-    sizes: Callable[[Sequence[float]], Sequence[Array]],
+    sizes: Sizes,
     sign: float,
     powers: Array,
     places: Sequence[tuple[int, int, float]],
@@ -179,7 +203,7 @@ def _crossings(
     low, high = (powers[[place + k for place, _, _ in places]] for k in (0, 1))
 
     def is_below(x: Array) -> Array:
-        values = sizes((sign * x).tolist())
+        values = sizes((sign * x).tolist(), [0] * len(x))
         return np.array([values[which][k] < bound for k, (_, which, bound) in enumerate(places)], bool)
 
     below = is_below(low)

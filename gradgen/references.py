@@ -42,10 +42,14 @@ class References:
         double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
 
-    def at_labels(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
-        """The errors of forms of some columns where one of several inputs is 0 or 1, which a label is."""
+    def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
+        """The errors of forms of some columns where one of several inputs is 0 or 1, which a label is, or two meet."""
         at = {
-            dtype: [{**point, **self._hyper} for point in points.labels(self._tensors, dtype)]
+            dtype: [
+                {**point, **self._hyper}
+                for found in (points.labels, points.meeting)
+                for point in found(self._tensors, dtype)
+            ]
             for dtype in ("float32", "float64")
         }
         printed = [*map(printed_alone, forms)]

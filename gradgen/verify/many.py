@@ -75,7 +75,7 @@ def samples(
 
 def _edges(order: Sequence[Node], x: str, hyper: Mapping[str, float | bool]) -> Iterator[float]:
     compute = model.Program([*order], model.FORMATS["float64"])
-    return points.edges(lambda xs: [*map(abs, compute([{**hyper, x: each} for each in xs]))], "float64", _FARTHEST)
+    return points.edges(points.sizes(compute, x, hyper), "float64", _FARTHEST)
 
 
 def _ordinary(randoms: random.Random, low: float, high: float, count: int) -> Iterator[float]:
