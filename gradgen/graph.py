@@ -100,10 +100,14 @@ class Graph:
 
     Args:
         hyper: the names of the inputs that are passed by value; for a kink they count as constants.
+
+    Attributes:
+        signs: what is known of the signs of nodes; see `known_sign`.
     """
 
     def __init__(self, hyper: Iterable[str] = ()) -> None:
         self.hyper = frozenset(hyper)
+        self.signs: dict[Node, int] = {}
         self._nodes: dict[object, Node] = {}
         self._whole: dict[int, Node] = {}
 
@@ -355,6 +359,13 @@ def coefficient(node: Node) -> tuple[Expr, Node | None]:
 
 def known_sign(node: Node) -> int:
     """1 for what is nowhere negative, -1 for what is nowhere positive, 0 for what may be either."""
+    known = node.graph.signs
+    if node not in known:
+        known[node] = _sign(node)
+    return known[node]
+
+
+def _sign(node: Node) -> int:
     number, rest = coefficient(node)
     if rest is None:
         return int(sympy.sign(number)) if number.is_comparable else 0
