@@ -161,7 +161,7 @@ def sizes(compute: Program, name: str, others: Mapping[str, float | bool]) -> Si
 
     def of(inputs: Sequence[float], turns: Sequence[int]) -> list[Array]:
         columns = {key: np.full(len(inputs), float(value)) for key, value in others.items()}
-        return [*map(abs, compute.on({**columns, name: np.array(inputs)}, np.array(turns)))]
+        return [*map(abs, compute.on({**columns, name: np.array(inputs)}, np.array(turns, int)))]
 
     return of
 
@@ -200,7 +200,7 @@ def _crossings(
     places: Sequence[tuple[int, int, float]],
 ) -> Array:
     """About the last numbers at which functions are still on their side of a bound, each above a power."""
-    low, high = (powers[[place + k for place, _, _ in places]] for k in (0, 1))
+    low, high = (powers[np.array([place + k for place, _, _ in places], int)] for k in (0, 1))
 
     def is_below(x: Array) -> Array:
         values = sizes((sign * x).tolist(), [0] * len(x))
