@@ -200,7 +200,9 @@ def _crossings(
     places: Sequence[tuple[int, int, float]],
 ) -> Array:
     """About the last numbers at which functions are still on their side of a bound, each above a power."""
-    low, high = (powers[np.array([place + k for place, _, _ in places], int)] for k in (0, 1))
+    below_it = np.array([place for place, _, _ in places], int)
+    low: Array = powers[below_it]
+    high: Array = powers[below_it + 1]
 
     def is_below(x: Array) -> Array:
         values = sizes((sign * x).tolist(), [0] * len(x))
