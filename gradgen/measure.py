@@ -43,8 +43,8 @@ _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
 _TINY = 2.0**-100  # an input at which a function is what it tends to at 0
-_NOTHING = mpf(2) ** -1100  # what is smaller is 0 in every type
-_HIDDEN = -1100  # the exponent of that
+_HIDDEN = -1100  # what has a smaller exponent is 0 in every type
+_NOTHING = mpf(2) ** _HIDDEN
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
 _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of it
@@ -136,9 +136,8 @@ class _Values:
                     _agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)
                 )
                 if ((agree and is_sure) or is_nothing) and (all(values) or found.hidden < _HIDDEN):
-                    return _Exact(
-                        values, before if agree else bits
-                    )  # what is left of 0 by rounding is no more in fewer
+                    # What is left of 0 by rounding is less in more bits
+                    return _Exact(values, before if agree else bits)
             previous, before_lacked = values, lacks
         return None
 

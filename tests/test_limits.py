@@ -13,6 +13,12 @@ from gradgen.model import FORMATS, Program
 from gradgen.rewrite import rewrite
 
 
+def computed(text: str, x: float, y: float) -> float:
+    """What a formula is computed as in float64, where z is 3 and k is 2."""
+    order = topological(limits(rewrite([parsed(text)])))
+    return Program(order, FORMATS["float64"]).at({"x": x, "y": y, "z": 3.0, "k": 2.0})[-1]
+
+
 @pytest.mark.parametrize(
     ("text", "x", "y", "expected"),
     [
@@ -26,9 +32,7 @@ from gradgen.rewrite import rewrite
     ],
 )
 def test_what_decays_beside_an_exponential(text: str, x: float, y: float, expected: float) -> None:
-    order = topological(limits(rewrite([parsed(text)])))
-    found = Program(order, FORMATS["float64"]).at({"x": x, "y": y, "z": 1.0, "k": 2.0})[-1]
-    assert found == pytest.approx(expected, rel=1e-10)
+    assert computed(text, x, y) == pytest.approx(expected, rel=1e-10)
 
 
 ZEROS = [
@@ -46,14 +50,10 @@ ZEROS = [
 
 @pytest.mark.parametrize("text", ZEROS)
 def test_zero_wins_against_what_another_input_makes_infinite(text: str) -> None:
-    order = topological(limits(rewrite([parsed(text)])))
-    compute = Program(order, FORMATS["float64"]).at
-    assert compute({"x": 800.0, "y": 0.0, "z": 3.0, "k": 2.0})[-1] == (3 if "z" in text else 0)
-    assert math.isinf(compute({"x": 800.0, "y": 1.0, "z": 3.0, "k": 2.0})[-1])
-    assert math.isnan(compute({"x": math.nan, "y": 0.0, "z": 3.0, "k": 2.0})[-1])
+    assert computed(text, 800.0, 0.0) == (3 if "z" in text else 0)
+    assert math.isinf(computed(text, 800.0, 1.0))
+    assert math.isnan(computed(text, math.nan, 0.0))
 
 
 def test_what_brings_an_exponential_back_does_so_before_it_is_infinite() -> None:
-    order = topological(limits(rewrite([parsed("z + y*exp(x)")])))
-    found = Program(order, FORMATS["float64"]).at({"x": 715.0, "y": 1e-5, "z": 3.0, "k": 2.0})[-1]
-    assert found == pytest.approx(1e-5 * math.exp(15) * math.exp(700), rel=1e-10)
+    assert computed("z + y*exp(x)", 715.0, 1e-5) == pytest.approx(1e-5 * math.exp(15) * math.exp(700), rel=1e-10)
