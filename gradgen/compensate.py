@@ -3,7 +3,8 @@
 Of every operation below a node that is marked `compensated` the rounding error is computed as well, by the error-free
 transformations of Dekker (1971) and Knuth, and carried along to first order; at the end it is added to the value
 (Ogita, Rump & Oishi, Accurate Sum and Dot Product, 2005, extended from sums and products to all that has a derivative).
-What is left is the error of the functions themselves.
+What is left is the error of the functions themselves; below one that is marked `extended` it is computed, too, of those
+that `function_errors` has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sympy
 from sympy import Expr
 
 from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, is_division, rebuilt, substitute, topological
-from gradgen.primitives import MARKS, PRIMITIVES, PRODUCTS
+from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
 
 
 def marked(node: Node, mark: str = "compensated") -> Node:
@@ -53,14 +54,14 @@ class Compensation:
     """
 
     def __init__(self, roots: Sequence[Node]) -> None:
-        every = _Errors()
         new: dict[Node, Node] = {}
         self.errors: dict[Node, Node] = {}
+        by_mark = {"compensated": _Errors(), "extended": _Errors(functions=True)}
         for node in topological(roots):
             new[node] = rebuilt(node, new)
             if node.op in MARKS:
                 (value,) = new[node].args
-                errors = every if node.op == "compensated" else _Errors(_arguments(value))
+                errors = by_mark[node.op] if node.op in by_mark else _Errors(_arguments(value))
                 error = errors(value)
                 new[node] = value if error is None else value.graph.apply("corrected", value, error)
                 self.errors |= errors.found
@@ -79,11 +80,12 @@ class _Errors:
 
     Args:
         own: the nodes whose own rounding errors count, by default all; of others what they inherit.
+        functions: whether the errors of functions count.
     """
 
-    def __init__(self, own: frozenset[Node] | None = None) -> None:
+    def __init__(self, own: frozenset[Node] | None = None, functions: bool = False) -> None:
         self._known: dict[Node, Node | None] = {}
-        self._own = own
+        self._own, self._functions = own, functions
 
     @property
     def found(self) -> dict[Node, Node]:
@@ -150,6 +152,8 @@ class _Errors:
 
     def _of_function(self, node: Node) -> Node | None:
         total = None
+        if self._functions and node.op in FUNCTION_ERRORS:
+            total = node.graph.apply(FUNCTION_ERRORS[node.op], *node.args, node)
         for arg, slope in zip(node.args, _slopes(node), strict=True):
             error = self._known[arg]
             if error is not None and node.op in _PERIODIC:  # beyond a period the first order tells nothing

@@ -65,6 +65,12 @@ class Corrections:
             standing.take_if_better(node, new, notes, f"{how}in compensated arithmetic", is_more_accurate)
             if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
                 return
+            extended = marked(form, "extended")
+            if standing.quality[node].double.normal > BAR and printed_alone(extended) is not printed_alone(new):
+                how = f"{how}in compensated arithmetic, functions with twice the digits"
+                standing.take_if_better(node, extended, notes, how, is_more_accurate)
+                if standing.quality[node].double.error <= BAR:
+                    return
 
     def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""

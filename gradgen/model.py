@@ -23,7 +23,7 @@ from mpmath import mpf
 from gradgen import composed, mpfr, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
-from gradgen.primitives import PRIMITIVES, PRODUCTS
+from gradgen.primitives import FUNCTION_ERRORS, PRIMITIVES, PRODUCTS
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
@@ -31,6 +31,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Operation = Callable[..., Array]
 
 _PRECISION = 64  # bits, more than any type has
+_TWOFOLD = 128  # bits, more than two numbers of any type have
+_ROUGH = 2.0**-24  # the share of what a function lacks by which that is off
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Program:
 
     def __init__(self, order: Sequence[Node], form: Format, is_quick: bool = False, roots: Sequence[Node] = ()) -> None:
         self._function = _quick_function if is_quick else _function
+        self._lacking = _quickly_lacking if is_quick else _lacking
         self._places = {node: place for place, node in enumerate(order)}
         self._uses = Counter(arg for node in order for arg in node.args)
         self._steps = [self._step(node, form) for node in order]
@@ -176,6 +179,10 @@ class Program:
         if op in _EXACT:
             exact = _EXACT[op]
             return lambda values, inputs, turns: exact(*[values[arg] for arg in args])
+        if op in _ERRORS:
+            return lambda values, inputs, turns: self._lacking(
+                _ERRORS[op], [values[arg] for arg in args], form, place + turns
+            )
         compute = partial(_composed, self._function) if op in composed.TEXTS else self._function
         return lambda values, inputs, turns: compute(op, [values[arg] for arg in args], form, place + turns)
 
@@ -323,6 +330,7 @@ _ARITHMETIC: dict[str, Callable[[Node, Format], Operation]] = {
     "xmul": _xmul,
     "unit": _unit,
 }
+_ERRORS = {name: of for of, name in FUNCTION_ERRORS.items() if not of.startswith("lift_")}
 # Functions whose result is a number of the type.
 _EXACT: dict[str, Callable[..., Array]] = {
     "abs": np.abs,
@@ -340,7 +348,7 @@ _WRITTEN_OUT = frozenset(["input", "flag", "given", "true", "where", *CONDITIONS
 def is_quick(order: Sequence[Node]) -> bool:
     """Whether a program of these nodes may be a quick one."""
     return all(
-        node.op in quick.FUNCTIONS
+        _ERRORS.get(node.op, node.op) in quick.FUNCTIONS
         for node in order
         if node.number is None
         and (node.op not in _WRITTEN_OUT or (node.op == "pow" and node.args[1].number not in WRITTEN_OUT))
@@ -387,6 +395,24 @@ def _of_infinite(op: str, value: Array, r: Array, scaled_up: Array) -> Array:
     return r if op.startswith("lift_") else np.where(scaled_up == 0, 0.0, value)
 
 
+def _lacking(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
+    """What a function of the table, computed as the last operand, lacks of its exact value; 0 where that is unknown."""
+    *operands, computed = args
+    nearest, rest, _ = _exactly(op, *(arg.tobytes() for arg in operands), precision=_TWOFOLD)
+    return _known((nearest - computed) + rest, form, places)
+
+
+def _quickly_lacking(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
+    """The same of a type that has far fewer digits than doubles."""
+    *operands, computed = args
+    return _known(_quickly(op, *(arg.tobytes() for arg in operands)) - computed, form, places)
+
+
+def _known(error: Array, form: Format, places: Array) -> Array:
+    rough = error * (1 + _SIDES[places % len(_SIDES)] * _ROUGH)
+    return form.rounding(np.where(np.isfinite(rough), rough, 0.0))  # type: ignore[no-any-return]
+
+
 def _off(op: str, form: Format, places: Array) -> Array:
     """By what share of its value a function errs before it is rounded."""
     ulps = PRIMITIVES[op].ulps if form.dtype is np.float32 else PRIMITIVES[op].double_ulps
@@ -395,21 +421,21 @@ def _off(op: str, form: Format, places: Array) -> Array:
 
 
 @lru_cache(maxsize=1 << 8)
-def _exactly(op: str, *columns: bytes) -> tuple[Array, Array, Array]:
+def _exactly(op: str, *columns: bytes, precision: int = _PRECISION) -> tuple[Array, Array, Array]:
     """What `_exact` gives for doubles: forms of a result have the same functions of the same inputs."""
     operands = np.array([np.frombuffer(column) for column in columns])
     is_number = ~np.isnan(operands).any(axis=0)
     found = np.full((3, len(is_number)), np.nan)
     found[1:] = [[0], [1]]
-    found[:, is_number] = _KNOWN.setdefault(op, _Known(op)).values(operands[:, is_number])
+    found[:, is_number] = _KNOWN.setdefault((op, precision), _Known(op, precision)).values(operands[:, is_number])
     return found[0], found[1], found[2] != 0
 
 
 class _Known:
     """The values of a function that are known, what `_exact` gives of each."""
 
-    def __init__(self, op: str) -> None:
-        self._op = op
+    def __init__(self, op: str, precision: int) -> None:
+        self._op, self._precision = op, precision
         self._places: dict[tuple[float, ...], int] = {}
         self._columns = np.zeros((3, 0))
 
@@ -423,12 +449,12 @@ class _Known:
             new = list(dict.fromkeys(rows))
         if new:
             self._places.update(zip(new, itertools.count(len(self._places)), strict=False))
-            columns = np.array([*_exact(self._op, new)], np.float64).T
+            columns = np.array([*_exact(self._op, new, self._precision)], np.float64).T
             self._columns = np.concatenate([self._columns, columns], axis=1)
         return self._columns[:, np.fromiter(map(self._places.__getitem__, rows), np.intp, len(rows))]
 
 
-_KNOWN: dict[str, _Known] = {}
+_KNOWN: dict[tuple[str, int], _Known] = {}
 _MOST_KNOWN = 1 << 17  # values of each function
 
 
@@ -449,15 +475,15 @@ def _scaled_up(op: str, arg: float) -> float:
         return float(mpmath.ldexp(function(op, mpf(arg)), 64)) if arg == arg else math.nan
 
 
-def _exact(op: str, rows: Sequence[tuple[float, ...]]) -> Iterator[tuple[float, float, bool]]:
+def _exact(op: str, rows: Sequence[tuple[float, ...]], precision: int) -> Iterator[tuple[float, float, bool]]:
     """A function's values as their nearest doubles and what is left of them, and whether they are to be taken as is."""
-    for args, value in zip(rows, mpfr.in_doubles(op, rows, _PRECISION), strict=True):
-        yield value or _slowly_exact(op, args)
+    for args, value in zip(rows, mpfr.in_doubles(op, rows, precision), strict=True):
+        yield value or _slowly_exact(op, args, precision)
 
 
-def _slowly_exact(op: str, args: tuple[float, ...]) -> tuple[float, float, bool]:
+def _slowly_exact(op: str, args: tuple[float, ...], precision: int) -> tuple[float, float, bool]:
     """The same for one that MPFR cannot tell."""
-    with mpmath.workprec(_PRECISION):
+    with mpmath.workprec(precision):
         value = function(op, *map(mpf, args))
         nearest = float(value)
         if not math.isfinite(nearest) or mpmath.isint(value):  # exp(0) is 1 exactly

@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, exprel, functions, half_turns, langevin, scaled, special
+from gradgen import erfcx, error_free, exprel, function_errors, functions, half_turns, langevin, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -387,7 +387,7 @@ def _digits_for_what_cancels(x: Any) -> Any:
     return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
 
 
-_MODULES = (special, error_free, scaled, erfcx, half_turns, exprel, langevin)
+_MODULES = (special, error_free, function_errors, scaled, erfcx, half_turns, exprel, langevin)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -447,8 +447,11 @@ def _row(
 _WILD = frozenset({"vanishes", "explodes", "bounded"})
 _TWO_OVER_SQRT_PI = 2 / sympy.sqrt(sympy.pi)
 
-# What is to be computed in compensated arithmetic: all of it, or what is in the arguments of functions alone.
-MARKS = ("compensated", "sharpened")
+# What is to be computed in compensated arithmetic: all of it, the functions as well, or the arguments of these alone.
+MARKS = ("compensated", "extended", "sharpened")
+
+# For a function the row for what it lacks of its exact value, of its operands and of what it was computed as.
+FUNCTION_ERRORS = function_errors.ERRORS
 
 _ROWS = [
     # Arithmetic and selection. The printers know their precedence; the spellings here are for a row read alone.
@@ -471,6 +474,10 @@ _ROWS = [
     _row("product_error", None, exact=lambda a, b, product: mpmath.mpf(0), arity=3, ulps=0.5),
     _row("quotient_error", None, exact=lambda a, b, quotient: mpmath.mpf(0), arity=3, ulps=0.5),
     _row("rest", None, exact=lambda number: mpmath.mpf(0), ulps=0.5),
+    *(
+        _row(name, None, exact=lambda *_: mpmath.mpf(0), arity=3 if name.startswith("mul_") else 2, ulps=0.5)
+        for name in dict.fromkeys(FUNCTION_ERRORS.values())
+    ),
     # Conditions
     _row("gt", None, "{0} > {1}", "{0} > {1}", exact=lambda a, b: a > b, arity=2),
     _row("ge", None, "{0} >= {1}", "{0} >= {1}", exact=lambda a, b: a >= b, arity=2),

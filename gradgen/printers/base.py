@@ -183,7 +183,7 @@ class Printer:
     def print_compensated(self, node: Node) -> tuple[str, int]:
         return self.compound(node.args[0])
 
-    print_sharpened = print_compensated
+    print_extended = print_sharpened = print_compensated
 
     def print_unit(self, node: Node) -> tuple[str, int]:
         a, h = node.args
