@@ -141,14 +141,19 @@ class _Errors:
 
     def _of_quotient(self, a: Node, b: Node, quotient: Node) -> Node | None:
         """Of what is computed in place of a / b."""
-        own = self._counts(quotient, quotient.graph.apply("quotient_error", a, b, quotient))
         inherited = _total(self._known[a], _times(-quotient, self._known[b]))
-        return _total(own, None if inherited is None else inherited * b.graph.inverse(b))
+        if self._counts(quotient, quotient) is None:
+            return None if inherited is None else inherited * b.graph.inverse(b)
+        return _quotient_error(
+            a, b, quotient, inherited
+        )  # which reads no reciprocal, with which a / b would be a product
 
     def _of_power(self, node: Node) -> Node | None:
         base, exponent = node.args
         own = self._counts(node, _of_written_out(base, exponent.number))
-        return _total(own, _times(exponent * node / base, self._known[base]))
+        power = exponent.number
+        slope = power * base ** (power - 1) if power > 1 else power * node / base  # which is 0/0 at 0
+        return _total(own, _times(slope, self._known[base]))
 
     def _of_function(self, node: Node) -> Node | None:
         total = None
@@ -185,10 +190,14 @@ def _of_written_out(base: Node, power: Expr) -> Node | None:
         return _total(graph.apply("product_error", square, factor, value), inner)
     divisor = base if power != -HALF else base**HALF
     before = base ** (power + 1) if power < -1 else graph.const(1)
-    own = graph.apply("quotient_error", before, divisor, value)
+    own = _quotient_error(before, divisor, value)
     if power == -HALF:
         return _total(own, _times(-value / divisor, _of_written_out(base, HALF)))
     return own if power == -1 else _total(own, _times(1 / divisor, _of_written_out(base, power + 1)))
+
+
+def _quotient_error(a: Node, b: Node, quotient: Node, more: Node | None = None) -> Node:
+    return quotient.graph.apply("quotient_error", a, b, quotient, more or quotient.graph.const(0))
 
 
 _PERIODIC = frozenset({"sin", "cos", "tan", "sin_pi", "cos_pi"})

@@ -14,6 +14,11 @@ from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar
 from gradgen.standing import Note, Standing
 from gradgen.worst import Worst
 
+# How all of a form is computed with more digits, the cheaper way first.
+_WHOLE = {
+    "compensated": "in compensated arithmetic",
+    "extended": "in compensated arithmetic, functions with twice the digits",
+}
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 
 
@@ -59,18 +64,13 @@ class Corrections:
                 standing.take_if_better(node, sharpened, notes, f"{how}with corrected arguments", meets_bar)
                 if standing.forms[node] is sharpened and standing.quality[node].double.error <= BAR:
                     return
-            new = marked(form)
-            if standing.quality[node].double.normal <= BAR or standing.is_hopeless(node, new):
-                continue
-            standing.take_if_better(node, new, notes, f"{how}in compensated arithmetic", is_more_accurate)
-            if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
-                return
-            extended = marked(form, "extended")
-            if standing.quality[node].double.normal > BAR and printed_alone(extended) is not printed_alone(new):
-                how = f"{how}in compensated arithmetic, functions with twice the digits"
-                standing.take_if_better(node, extended, notes, how, is_more_accurate)
-                if standing.quality[node].double.error <= BAR:
-                    return
+            for mark, what in _WHOLE.items():
+                new = marked(form, mark)
+                is_new = mark == "compensated" or printed_alone(new) is not printed_alone(marked(form))
+                if standing.quality[node].double.normal > BAR and is_new and not standing.is_hopeless(node, new):
+                    standing.take_if_better(node, new, notes, f"{how}{what}", is_more_accurate)
+                    if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
+                        return
 
     def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""

@@ -41,6 +41,8 @@ class Dense:
         self._least_ordinary = math.ldexp(self._least_normal, MANTISSA[dtype])
         self._x = _numbers()[:: 1 if dtype == "float32" else _THINNER]
         self._tensor, self._hyper, self._is_default = tensor, hyper, is_default
+        # Numbers of the type, as a kernel has them: of others error-free transformations are not free of errors.
+        self._given = {name: FORMATS[self._form].rounded(float(value)) for name, value in hyper.items()}
         self._known: dict[Node, Worst] = {}
 
     def errors(self, roots: Sequence[Node]) -> list[Worst]:
@@ -69,7 +71,7 @@ class Dense:
     def _computed(self, roots: Sequence[Node], form: str, x: Array) -> list[Array]:
         """The roots in some arithmetic, rounded to its type."""
         compute = program(tuple(roots), form, is_quick=True)
-        inputs = {self._tensor: x, **{name: np.full(len(x), float(value)) for name, value in self._hyper.items()}}
+        inputs = {self._tensor: x, **{name: np.full(len(x), value) for name, value in self._given.items()}}
         return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(len(x)))]
 
     def _worst(self, x: Array, exact: Array, moved: Array, computed: Array) -> Worst:

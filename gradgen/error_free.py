@@ -41,13 +41,13 @@ def product_error(a: Tensor, b: Tensor, product: Tensor) -> Tensor:
 '''
 
 C["quotient_error"] = """\
-/* What `quotient`, computed as a / b, lacks. */
-FN real quotient_error(real a, real b, real quotient) { return fma(-quotient, b, a) / b; }
+/* What `quotient`, computed as a / b, lacks of (a + more) / b. */
+FN real quotient_error(real a, real b, real quotient, real more) { return (fma(-quotient, b, a) + more) / b; }
 """
 TORCH["quotient_error"] = '''\
-def quotient_error(a: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
-    """What `quotient`, computed as a / b, lacks."""
-    return -product_error(quotient, b, a) / b
+def quotient_error(a: Tensor, b: Tensor, quotient: Tensor, more: Tensor | float) -> Tensor:
+    """What `quotient`, computed as a / b, lacks of (a + more) / b."""
+    return (more - product_error(quotient, b, a)) / b
 '''
 NEEDS["quotient_error"] = ("product_error",)
 

@@ -1,9 +1,9 @@
 """Texts of what functions lack of their exact values, for compensated arithmetic; see `special` for the conventions.
 
-All are made of one series: exp(x) with some 80 bits, as a number and what it lacks, in the arithmetic of Dekker (A
-Floating-Point Technique for Extending the Available Precision, 1971). A function with an inverse lacks what that tells,
-by one step of Newton's method. They compute in double, whatever the type. Where a result is no number nothing is known
-of what it lacks, which is given as 0.
+All are made of three power series, of exp(x), sin(x) and cos(x), with some 75 bits: a number and what it lacks, in the
+arithmetic of Dekker (A Floating-Point Technique for Extending the Available Precision, 1971). A function with an
+inverse lacks what that tells, by one step of Newton's method. They compute in double, whatever the type. Where a result
+is no number nothing is known of what it lacks, which is given as 0.
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ FN twofold twofold_fma(double a, twofold b, twofold c) {
 }
 
 
+/* a + low + b * c, for an a that is larger than b * c. */
+FN twofold twofold_next(double a, double low, twofold b, twofold c) {
+    const twofold product = twofold_product(b.high, c.high);
+    const double sum = a + product.high, lost = (a - sum) + product.high;
+    return twofold_of(sum, lost + (low + product.low + (b.high * c.low + b.low * c.high)));
+}
+
+
 /* What is known of an error. */
 FN double known_error(double error) { return error - error == 0 ? error : 0; }
 """
@@ -60,6 +68,27 @@ def twofold_fma(a: float, b: tuple[Tensor, Tensor], c: tuple[Tensor, Tensor]) ->
     return twofold_sum(sum, low + (product_error(b[0], c[0], product) + (b[0] * c[1] + b[1] * c[0])))
 
 
+def twofold_next(a: float, low: float, b: tuple[Tensor, Tensor], c: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """a + low + b * c, for an a that is larger than b * c."""
+    product = b[0] * c[0]
+    sum = a + product
+    lost = (a - sum) + product
+    return sum, lost + (low + product_error(b[0], c[0], product) + (b[0] * c[1] + b[1] * c[0]))
+
+
+def twofold_series(
+    w: tuple[Tensor, Tensor], coefficients: Sequence[tuple[float, float]], others: Sequence[float]
+) -> tuple[Tensor, Tensor]:
+    """1 + w (c0 + w (c1 + ...)), of coefficients and what they lack, and then of others; each less than the last."""
+    q = torch.full_like(w[0], others[-1])
+    for c in others[-2::-1]:
+        q = c + w[0] * q
+    m = twofold_next(*coefficients[-1], (q, torch.zeros_like(q)), w)
+    for c, lost in coefficients[-2::-1]:
+        m = twofold_next(c, lost, m, w)
+    return twofold_next(1.0, 0.0, m, w)
+
+
 def twofold_one(x: Tensor) -> tuple[Tensor, Tensor]:
     """1 for every element of x."""
     return torch.ones_like(x, dtype=torch.float64), torch.zeros_like(x, dtype=torch.float64)
@@ -72,32 +101,37 @@ def known_error(error: Tensor, dtype: torch.dtype) -> Tensor:
 NEEDS["twofold"] = ("product_error",)
 
 C["twofold_exp"] = """\
-/* (1 + m) 2^n; n in two parts, for 2^n may be no number. */
+/* (1 + m) 2^(first + second), of which 2^(first + second) may be no number. */
 typedef struct { twofold m; double first, second; } twofold_power;
 
 
-/* 2^n */
 FN double power_of_two(double n) { return gg_double_of(gg_bits_of_double(n + (0x1.8p52 + 1023)) << 52); }
 
 
-/* exp(x + more), NaN from |x| = 1400 on: by the series of a sixteenth of x - n ln(2), and (1 + m)^2 = 1 + m (2 + m). */
+FN double raised(double x, twofold_power p) { return x * power_of_two(p.first) * power_of_two(p.second); }
+
+
+FN double lowered(double x, twofold_power p) { return x * power_of_two(-p.first) * power_of_two(-p.second); }
+
+
+/* exp(x + more), NaN from |x| = 1400 on: by the power series of x - n ln(2). */
 FN twofold_power twofold_exp(double x, double more) {
     const double within = fabs(x) < 1400 ? x : (double)NAN;
     const double n = rint(within * 1.4426950408889634), half = floor(n / 2);
     const twofold digits = twofold_product(n, -1.9082149292705877e-10);
-    const twofold r = twofold_sum(fma(n, -0.6931471803691238, within), digits.high);
-    const twofold all = twofold_sum(r.high, r.low + (digits.low + (more - n * 1.1612227229362532e-26)));
-    const twofold t = twofold_of(all.high / 16, all.low / 16);
-    const double u = t.high;
-    const double q = u * (1. / 120 + u * (1. / 720 + u * (1. / 5040 + u * (1. / 40320 + u * (1. / 362880
-        + u * (1. / 3628800 + u * (1. / 39916800 + u / 479001600)))))));
-    twofold m = twofold_sum(1. / 24, q);
-    m = twofold_fma(1. / 6, twofold_of(m.high, m.low + 2.3129646346357427e-18), t);
-    m = twofold_fma(0.5, twofold_of(m.high, m.low + 9.25185853854297e-18), t);
-    m = twofold_fma(0, twofold_fma(1, m, t), t);
-    for (int k = 0; k < 4; k++)
-        m = twofold_fma(0, twofold_fma(2, m, twofold_of(1, 0)), m);
-    const twofold_power power = {m, power_of_two(half), power_of_two(n - half)};
+    const twofold sum = twofold_sum(fma(n, -0.6931471803691238, within), digits.high);
+    const twofold r = twofold_sum(sum.high, sum.low + (digits.low + (more - n * 1.1612227229362532e-26)));
+    const double t = r.high;
+    const double q = 1. / 40320 + t * (1. / 362880 + t * (1. / 3628800 + t * (1. / 39916800 + t * (1. / 479001600
+        + t * (1. / 6227020800. + t * (1. / 87178291200. + t * (1. / 1307674368000. + t * (1. / 20922789888000.
+        + t * (1. / 355687428096000. + t * (1. / 6402373705728000. + t / 121645100408832000.))))))))));
+    twofold m = twofold_next(1. / 5040, 1.7209558293420705e-22, twofold_of(q, 0), r);
+    m = twofold_next(1. / 720, -5.300543954373577e-20, m, r);
+    m = twofold_next(1. / 120, 1.1564823173178714e-19, m, r);
+    m = twofold_next(1. / 24, 2.3129646346357427e-18, m, r);
+    m = twofold_next(1. / 6, 9.25185853854297e-18, m, r);
+    m = twofold_next(1, 0, twofold_next(0.5, 0, m, r), r);
+    const twofold_power power = {twofold_fma(0, m, r), half, n - half};
     return power;
 }
 
@@ -105,34 +139,28 @@ FN twofold_power twofold_exp(double x, double more) {
 /* exp(x + more) + c for a c of 0 or -1, where 2^n is a number. */
 FN twofold twofold_exp_plus(double x, double more, double c) {
     const twofold_power p = twofold_exp(x, more);
-    const double scale = p.first * p.second;
+    const double scale = raised(1, p);
     const twofold one = twofold_sum(scale, c), sum = twofold_sum(one.high, scale * p.m.high);
     return twofold_sum(sum.high, one.low + (sum.low + scale * p.m.low));
 }
 """
 TORCH["twofold_exp"] = '''\
 def twofold_exp(x: Tensor, more: Tensor | float = 0.0) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
-    """m, with what it lacks, and two factors of 2**n, where exp(x + more) = (1 + m) 2**n; NaN beyond |x| = 1400.
+    """m, with what it lacks, and two factors of 2**n, where exp(x + more) = (1 + m) 2**n; NaN from |x| = 1400 on.
 
-    By the series of a sixteenth of x - n ln(2), and (1 + m)**2 = 1 + m (2 + m).
+    By the power series of x - n ln(2).
     """
     within = torch.where(torch.abs(x) < 1400, x, math.nan)
     n = torch.round(within * 1.4426950408889634)
     half = torch.floor(n / 2)
     ln2_low = torch.full_like(n, -1.9082149292705877e-10)
     digits = n * ln2_low
-    r, low = twofold_sum(within - n * 0.6931471803691238, digits)
-    r, low = twofold_sum(r, low + (product_error(n, ln2_low, digits) + (more - n * 1.1612227229362532e-26)))
-    t = r / 16, low / 16
-    q = 1 / 39916800 + t[0] / 479001600
-    for factorial in (3628800, 362880, 40320, 5040, 720, 120):
-        q = 1 / factorial + t[0] * q
-    m, low = twofold_sum(t[0] * q, 1 / 24)
-    m, low = twofold_fma(1 / 6, (m, low + 2.3129646346357427e-18), t)
-    found = twofold_fma(0.0, twofold_fma(1.0, twofold_fma(0.5, (m, low + 9.25185853854297e-18), t), t), t)
-    for _ in range(4):
-        found = twofold_fma(0.0, twofold_fma(2.0, found, twofold_one(x)), found)
-    return found, torch.exp2(half), torch.exp2(n - half)
+    sum, low = twofold_sum(within - n * 0.6931471803691238, digits)
+    r = twofold_sum(sum, low + (product_error(n, ln2_low, digits) + (more - n * 1.1612227229362532e-26)))
+    lost = [0.0, 9.25185853854297e-18, 2.3129646346357427e-18, 1.1564823173178714e-19, -5.300543954373577e-20]
+    coefficients = [1 / math.factorial(k) for k in range(2, 20)]
+    m = twofold_series(r, [*zip(coefficients, [*lost, 1.7209558293420705e-22], strict=False)], coefficients[6:])
+    return twofold_fma(0.0, m, r), torch.exp2(half), torch.exp2(n - half)
 
 
 def twofold_exp_plus(x: Tensor, more: Tensor | float, c: float) -> tuple[Tensor, Tensor]:
@@ -151,8 +179,8 @@ C["mul_exp_error"] = """\
 FN real mul_exp_error(real r, real t, real y) {
     const twofold_power p = twofold_exp(t, 0);
     const twofold product = twofold_product(r, p.m.high);
-    const double gap = ((r - y / p.first / p.second) + product.high) + (product.low + r * p.m.low);
-    return known_error(gap * p.first * p.second);
+    const double gap = ((r - lowered(y, p)) + product.high) + (product.low + r * p.m.low);
+    return known_error(raised(gap, p));
 }
 """
 TORCH["mul_exp_error"] = '''\
@@ -171,8 +199,8 @@ C["expm1_error"] = """\
 FN real expm1_error(real x, real y) {
     const twofold_power p = twofold_exp(x, 0);
     const twofold above = twofold_sum(1, y);
-    const twofold sum = twofold_sum(1 - above.high / p.first / p.second, p.m.high);
-    return known_error(((sum.high - above.low / p.first / p.second) + (sum.low + p.m.low)) * p.first * p.second);
+    const twofold sum = twofold_sum(1 - lowered(above.high, p), p.m.high);
+    return known_error(raised((sum.high - lowered(above.low, p)) + (sum.low + p.m.low), p));
 }
 """
 TORCH["expm1_error"] = '''\
@@ -189,7 +217,7 @@ C["log_less"] = """\
 /* log(a) - y for a y that is next to it: log(1 + d) with d = a exp(-y) - 1. */
 FN double log_less(twofold a, double y) {
     const twofold_power p = twofold_exp(-y, 0);
-    const double high = a.high * p.first * p.second, low = a.low * p.first * p.second;
+    const double high = raised(a.high, p), low = raised(a.low, p);
     const twofold product = twofold_product(high, p.m.high), sum = twofold_sum(high - 1, product.high);
     const double d = (sum.high + low) + (sum.low + (product.low + (high * p.m.low + low * p.m.high)));
     return d - d * d / 2;
@@ -227,31 +255,150 @@ def log1p_error(x: Tensor, y: Tensor) -> Tensor:
 '''
 NEEDS["log_error"] = NEEDS["log1p_error"] = (*_ALL, "log_less")
 
-C["softplus_error"] = """\
-/* What y, computed as log(1 + exp(x)), lacks: log(1 + e) - (y - max(x, 0)), with e = exp(-|x|). */
-FN real softplus_error(real x, real y) {
-    const twofold rest = twofold_sum(x > 0 ? x : 0, -(double)y), e = twofold_exp_plus(-fabs(x), 0, 0);
-    const twofold m = twofold_exp_plus(rest.high, rest.low, -1);
+C["logaddexp_error"] = """\
+/* What y, computed as log(exp(a) + exp(b)), lacks: log(1 + e) - (y - max(a, b)), with e = exp(-|a - b|). */
+FN real logaddexp_error(real a, real b, real y) {
+    const twofold apart = a > b ? twofold_sum(b, -(double)a) : twofold_sum(a, -(double)b);
+    const twofold less = twofold_sum(a > b ? a : b, -(double)y), e = twofold_exp_plus(apart.high, apart.low, 0);
+    const twofold m = twofold_exp_plus(less.high, less.low, -1);
     const twofold product = twofold_product(e.high, m.high), sum = twofold_sum(e.high, m.high);
     const double low = product.low + (e.low + m.low + (e.high * m.low + e.low * m.high));
     const double d = (sum.high + product.high) + (sum.low + low);
     return known_error(d - d * d / 2);
 }
 """
-TORCH["softplus_error"] = '''\
-def softplus_error(x: Tensor, y: Tensor) -> Tensor:
-    """What y, computed as log(1 + exp(x)), lacks: log(1 + e) - (y - max(x, 0)), with e = exp(-|x|)."""
-    over = torch.clamp(x.double(), min=0)
-    e, e_low = twofold_exp_plus(-torch.abs(x.double()), 0.0, 0.0)
-    m, m_low = twofold_exp_plus(*twofold_sum(over, -y.double()), -1.0)
+TORCH["logaddexp_error"] = '''\
+def logaddexp_error(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as log(exp(a) + exp(b)), lacks: log(1 + e) - (y - max(a, b)), with e = exp(-|a - b|)."""
+    most = torch.maximum(a, b).double()
+    e, e_low = twofold_exp_plus(*twofold_sum(torch.minimum(a, b).double(), -most), 0.0)
+    m, m_low = twofold_exp_plus(*twofold_sum(most, -y.double()), -1.0)
     product = e * m
     sum, lost = twofold_sum(e, m)
     low = product_error(e, m, product) + (e_low + m_low + (e * m_low + e_low * m))
     d = (sum + product) + (lost + low)
     return known_error(d - d * d / 2, y.dtype)
 '''
+NEEDS["logaddexp_error"] = _ALL
 
-NEEDS["softplus_error"] = _ALL
+C["softplus_error"] = """\
+/* What y, computed as log(1 + exp(x)), lacks. */
+FN real softplus_error(real x, real y) { return logaddexp_error(0, x, y); }
+"""
+TORCH["softplus_error"] = '''\
+def softplus_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as log(1 + exp(x)), lacks."""
+    return logaddexp_error(torch.zeros_like(x), x, y)
+'''
+NEEDS["softplus_error"] = (*_ALL, "logaddexp_error")
+
+C["pow_error"] = """\
+/* What y, computed as x to the power of p, lacks: y (exp(d) - 1), with d = p log|x| - log|y|. */
+FN real pow_error(real x, real p, real y) {
+    const double size = fabs(x), found = fabs(y), log_size = log(size), log_found = log(found);
+    const twofold product = twofold_product(p, log_size);
+    const double more = p * log_less(twofold_of(size, 0), log_size) - log_less(twofold_of(found, 0), log_found);
+    const double d = (product.high - log_found) + (product.low + more);
+    return known_error(y * (d + d * d / 2));
+}
+"""
+TORCH["pow_error"] = '''\
+def pow_error(x: Tensor, p: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as x to the power of p, lacks: y (exp(d) - 1), with d = p log|x| - log|y|."""
+    size, found, p = torch.abs(x.double()), torch.abs(y.double()), p.double().expand_as(x)
+    log_size, log_found, nothing = torch.log(size), torch.log(found), torch.zeros_like(size)
+    product = p * log_size
+    more = p * log_less(size, nothing, log_size) - log_less(found, nothing, log_found)
+    d = (product - log_found) + (product_error(p, log_size, product) + more)
+    return known_error(y * (d + d * d / 2), y.dtype)
+'''
+NEEDS["pow_error"] = (*_ALL, "log_less")
+
+C["twofold_turned"] = """\
+/* 1 + w (high[0] + low[0] + w (...)), four such coefficients and seven others, each less than the one before. */
+FN twofold twofold_series(twofold w, const double *high, const double *low, const double *others) {
+    const double u = w.high;
+    const double q = others[0] + u * (others[1] + u * (others[2] + u * (others[3] + u * (others[4] + u * (others[5]
+        + u * others[6])))));
+    twofold m = twofold_next(high[3], low[3], twofold_of(q, 0), w);
+    m = twofold_next(high[2], low[2], m, w);
+    m = twofold_next(high[1], low[1], m, w);
+    return twofold_next(1, 0, twofold_next(high[0], low[0], m, w), w);
+}
+
+
+/* sin(x + quarters pi/2), NaN from |x| = 2^19 on: the power series of x - n pi/2 for sine and cosine. */
+FN twofold twofold_sine(double x, double quarters) {
+    const double odd_high[] = {1. / 6, 1. / 120, 1. / 5040, 1. / 362880};
+    const double odd_low[] = {9.25185853854297e-18, 1.1564823173178714e-19, 1.7209558293420705e-22,
+                              -1.858393274046472e-22};
+    const double odd[] = {1. / 39916800, 1. / 6227020800., 1. / 1307674368000., 1. / 355687428096000.,
+                          1. / 121645100408832000., 1. / 51090942171709440000., 1. / 25852016738884976640000.};
+    const double even_high[] = {1. / 2, 1. / 24, 1. / 720, 1. / 40320};
+    const double even_low[] = {0, 2.3129646346357427e-18, -5.300543954373577e-20, 2.1511947866775882e-23};
+    const double even[] = {1. / 3628800, 1. / 479001600, 1. / 87178291200., 1. / 20922789888000.,
+                           1. / 6402373705728000., 1. / 2432902008176640000., 1. / 1124000727777607680000.};
+    const double within = fabs(x) < 524288 ? x : (double)NAN, n = rint(within * 0.6366197723675814);
+    const twofold r = twofold_sum(fma(n, -1.5707963267341256, within), n * -6.077100506303966e-11);
+    const twofold t = twofold_sum(r.high, r.low + n * -2.0222662487111665e-21);
+    const twofold square = twofold_fma(0, t, t), w = twofold_of(-square.high, -square.low);
+    const double turns = (n + quarters) / 4, quarter = 4 * (turns - floor(turns));
+    const bool is_odd = quarter == 1 || quarter == 3;
+    const twofold cosine = twofold_series(w, even_high, even_low, even);
+    const twofold sine = twofold_fma(0, twofold_series(w, odd_high, odd_low, odd), t);
+    const twofold found = is_odd ? cosine : sine;
+    return quarter < 2 ? found : twofold_of(-found.high, -found.low);
+}
+"""
+TORCH["twofold_turned"] = '''\
+def twofold_sine(x: Tensor, quarters: float) -> tuple[Tensor, Tensor]:
+    """sin(x + quarters pi/2) and what that lacks, NaN from |x| = 2**19 on: the series of x - n pi/2."""
+    within = torch.where(torch.abs(x) < 524288, x, math.nan)
+    n = torch.round(within * 0.6366197723675814)
+    r, low = twofold_sum(within - n * 1.5707963267341256, n * -6.077100506303966e-11)
+    t = twofold_sum(r, low + n * -2.0222662487111665e-21)
+    square, low = twofold_fma(0.0, t, t)
+    w = -square, -low
+    factorials = [math.factorial(k) for k in range(24)]
+    lost = {6: 9.25185853854297e-18, 120: 1.1564823173178714e-19, 5040: 1.7209558293420705e-22}
+    lost |= {362880: -1.858393274046472e-22, 2: 0.0, 24: 2.3129646346357427e-18}
+    lost |= {720: -5.300543954373577e-20, 40320: 2.1511947866775882e-23}
+    even, odd = factorials[2::2], factorials[3::2]
+    cosine = twofold_series(w, [(1 / k, lost[k]) for k in even[:4]], [1 / k for k in even[4:]])
+    sine = twofold_fma(0.0, twofold_series(w, [(1 / k, lost[k]) for k in odd[:4]], [1 / k for k in odd[4:]]), t)
+    quarter = (n + quarters) % 4
+    is_odd, sign = (quarter == 1) | (quarter == 3), torch.where(quarter < 2, 1.0, -1.0)
+    return sign * torch.where(is_odd, cosine[0], sine[0]), sign * torch.where(is_odd, cosine[1], sine[1])
+'''
+NEEDS["twofold_turned"] = ("product_error", "twofold")
+
+C["sin_error"] = """\
+/* What y, computed as sin(x), lacks. */
+FN real sin_error(real x, real y) {
+    const twofold found = twofold_sine(x, 0);
+    return known_error((found.high - y) + found.low);
+}
+"""
+TORCH["sin_error"] = '''\
+def sin_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as sin(x), lacks."""
+    found, low = twofold_sine(x.double(), 0)
+    return known_error((found - y.double()) + low, y.dtype)
+'''
+C["cos_error"] = """\
+/* What y, computed as cos(x), lacks. */
+FN real cos_error(real x, real y) {
+    const twofold found = twofold_sine(x, 1);
+    return known_error((found.high - y) + found.low);
+}
+"""
+TORCH["cos_error"] = '''\
+def cos_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as cos(x), lacks."""
+    found, low = twofold_sine(x.double(), 1)
+    return known_error((found - y.double()) + low, y.dtype)
+'''
+NEEDS["sin_error"] = NEEDS["cos_error"] = ("product_error", "twofold", "twofold_turned")
 
 C["quotient_less"] = """\
 /* r top / bottom - y for a y that is next to it, and what is known of that. */
@@ -400,3 +547,6 @@ def {_name}_error(x: Tensor, y: Tensor) -> Tensor:
 
 ERRORS: dict[str, str] = {name.removesuffix("_error"): name for name in C if name.endswith("_error")}
 ERRORS |= {f"lift_{name}": f"mul_{name}_error" for name in ("exp", "sigmoid", "logistic_density", "sech")}
+
+# How many operands each has: those of the function, and what it was computed as.
+ARITY = {name: C[name].partition(f" {name}(")[2].partition(")")[0].count("real ") for name in ERRORS.values()}

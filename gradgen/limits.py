@@ -50,6 +50,8 @@ class _Fact:
         grows: it grows as a power, and is finite for finite inputs.
         powerlike: it grows at most as a power.
         pole: it grows as a power near 0.
+        creeps: it grows as a logarithm for large inputs and near 0.
+        swells: it grows as a power above the first of a logarithm, so that its exponential outgrows every power.
         decays: it is the reciprocal of what grows as a power.
         finite: it has no pole at a finite input but 0, where what vanishes for large inputs does not.
     """
@@ -61,6 +63,8 @@ class _Fact:
     explodes: bool = False
     grows: bool = False
     pole: bool = False
+    creeps: bool = False
+    swells: bool = False
     decays: bool = False
     powerlike: bool = True
     finite: bool = True
@@ -114,6 +118,8 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         explodes=explodes,
         grows=powerlike and finite and _grows(node, args),
         pole=powerlike and finite and _has_pole_at_zero(node, args),
+        creeps=_creeps(node, args),
+        swells=_swells(node, args),
         decays=powerlike and _decays(node, args),
         finite=finite,
         powerlike=powerlike and (node.op != "pow" or not args[1].tensors),
@@ -168,7 +174,7 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return bool(args[0].tensors) or args[1].vanishes
     if node.op in PRODUCTS:
         return True
-    grows = bool(args) and (args[0].grows or args[0].pole or args[0].explodes)
+    grows = bool(args) and (args[0].grows or args[0].pole or args[0].explodes or args[0].swells)
     return ("vanishes" in growth and grows) or ("keeps zero" in growth and args[0].vanishes)
 
 
@@ -184,7 +190,28 @@ def _explodes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
     if node.op == "pow":
         exponent = node.args[1].number
         return exponent is not None and (args[0].explodes if exponent.is_positive else args[0].vanishes)
-    return "explodes" in growth and args[0].grows
+    return "explodes" in growth and (args[0].grows or args[0].swells)
+
+
+def _creeps(node: Node, args: list[_Fact]) -> bool:
+    if node.op in ("log", "log2", "log10", "asinh"):
+        return args[0].grows
+    return (
+        node.op in ("add", "mul")
+        and any(arg.creeps for arg in args)
+        and all(arg.creeps or not arg.tensors for arg in args)
+    )
+
+
+def _swells(node: Node, args: list[_Fact]) -> bool:
+    if node.op == "pow":
+        exponent = node.args[1].number
+        return args[0].creeps and exponent is not None and exponent > 1
+    if node.op == "mul":
+        return all(arg.creeps for arg in args) or (
+            any(arg.swells for arg in args) and not any(arg.grows for arg in args)
+        )
+    return node.op == "add" and any(arg.swells for arg in args)
 
 
 def _grows(node: Node, args: list[_Fact]) -> bool:

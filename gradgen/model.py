@@ -285,7 +285,8 @@ def _product_error(node: Node, form: Format) -> Operation:
 
 
 def _quotient_error(node: Node, form: Format) -> Operation:
-    return lambda a, b, quotient: form.rounding(form.rounding(quick.fused(-quotient, b, a)) / b)
+    rounded = form.rounding
+    return lambda a, b, quotient, more: rounded(rounded(rounded(quick.fused(-quotient, b, a)) + more) / b)
 
 
 def _rest(node: Node, form: Format) -> Operation:

@@ -472,10 +472,10 @@ _ROWS = [
     _row("corrected", None, exact=lambda value, error: value, arity=2, ulps=0.5),
     _row("sum_error", None, exact=lambda a, b, total: mpmath.mpf(0), arity=3, ulps=0.5),
     _row("product_error", None, exact=lambda a, b, product: mpmath.mpf(0), arity=3, ulps=0.5),
-    _row("quotient_error", None, exact=lambda a, b, quotient: mpmath.mpf(0), arity=3, ulps=0.5),
+    _row("quotient_error", None, exact=lambda a, b, quotient, more: mpmath.mpf(0), arity=4, ulps=0.5),
     _row("rest", None, exact=lambda number: mpmath.mpf(0), ulps=0.5),
     *(
-        _row(name, None, exact=lambda *_: mpmath.mpf(0), arity=3 if name.startswith("mul_") else 2, ulps=0.5)
+        _row(name, None, exact=lambda *_: mpmath.mpf(0), arity=function_errors.ARITY[name], ulps=0.5)
         for name in dict.fromkeys(FUNCTION_ERRORS.values())
     ),
     # Conditions
