@@ -150,8 +150,9 @@ class _Errors:
 
     def _of_power(self, node: Node) -> Node | None:
         base, exponent = node.args
-        own = self._counts(node, _of_written_out(base, exponent.number))
         power = exponent.number
+        assert power is not None
+        own = self._counts(node, _of_written_out(base, power))
         slope = power * base ** (power - 1) if power > 1 else power * node / base  # which is 0/0 at 0
         return _total(own, _times(slope, self._known[base]))
 
