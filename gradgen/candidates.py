@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 
 import sympy
 
@@ -11,7 +12,7 @@ from gradgen import algebraic, angles, exponentials, hyperbolic, radicals, ratio
 from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
-from gradgen.rewrite import collected, factored, factors, multiplied_out, rewrite, terms, tried, written_out
+from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
 
 _KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 
@@ -171,7 +172,7 @@ class Candidates:
             others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
             others += [*rational.forms(start, powers), *_by_rules(start)]
             for found, how in ((start, ""), *others):
-                (back,) = substitute([found], {node.graph.input(variables.PRODUCT): product})
+                back = _put_back(found, node.graph.input(variables.PRODUCT), product)
                 yield back, ", ".join(filter(None, (f"in terms of {Printer({}).expression(product)}", how)))
             return
 
@@ -233,3 +234,15 @@ def _by_sign(node: Node) -> Node | None:
     below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
     p, q = rewrite([*above, *below])
     return node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+
+
+def _put_back(form: Node, variable: Node, product: Node) -> Node:
+    """A form with a product in place of a variable; x where that was written as the product a*x by a."""
+    (back,) = substitute([form], {variable: product})
+    number, found = factors(back, keep=lambda item: item is product)
+    if (product, 1) not in found:
+        return back  # of a power of the product the factors may overflow alone
+    found.remove((product, 1))
+    more, parts = factors(product)
+    powers = powers_of([*found, *parts]).items()
+    return reduce(form.graph.mul, (base**power for base, power in powers), form.graph.const(number * more))

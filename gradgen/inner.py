@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gradgen.candidates import Candidates
 from gradgen.graph import Node
 from gradgen.printers.base import Printer
+from gradgen.rewrite import factored, rewrite
 from gradgen.standing import Problem
 from gradgen.variables import Argument
 
@@ -37,6 +38,7 @@ class Inner:
         self.argument = argument
         self._slopes: dict[Node, Node] = {}
         self._within: dict[Node, Node] = {}
+        self._bounded: dict[Node, tuple[Node, Node]] = {}
         written, origins = {}, {}
         results: list[dict[Node, None]] = [{}, {}, {}]  # by order
         for node, wrt in sorted(paths.items(), key=lambda entry: len(entry[1])):
@@ -49,6 +51,11 @@ class Inner:
             before = argument.within(candidates.written(node), slope)
             if before is not None:
                 written[form] = before
+            rest = argument.rest(slope) if len(wrt) == 1 else None
+            if rest is not None:
+                bounded = factored(rewrite([argument.variable * form])[0])
+                self._bounded[node] = bounded, rest
+                results[1][bounded] = None
             origin = self._within.get(candidates.origin(node))
             has_slope = not argument.is_reciprocal or argument.inside.isdisjoint(str(x.value) for x in wrt)
             if wrt and has_slope and origin is not None and not any(form in lower for lower in results[: len(wrt)]):
@@ -69,6 +76,16 @@ class Inner:
     def back(self, node: Node, form: Node) -> Node:
         """A form of the function of the argument as one of the result."""
         return self._slopes[node] * self.argument.back(form)
+
+    def bounded(self, node: Node) -> Node | None:
+        """The function that a result is a multiple of, times the argument: often a number where that function is 0."""
+        return self._bounded[node][0] if node in self._bounded else None
+
+    def switched(self, node: Node, bounded: Node, form: Node) -> Node:
+        """A result by the one function where the argument is large, whose slope may overflow, and by the other else."""
+        place, rest = self.argument.place, self._bounded[node][1]
+        is_large = node.graph.apply("gt", node.graph.apply("abs", place), 1)
+        return node.graph.where(is_large, self.argument.back(bounded) / rest, self.back(node, form))
 
     def __str__(self) -> str:
         return f"as a function of the argument {Printer({}).expression(self.argument.place)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -255,15 +256,21 @@ def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     new: dict[Node, Node] = {}
     order = topological(roots)
     added = _added_to_more(order, roots, facts)
+    shared = {product for product, uses in Counter(arg for node in order for arg in node.args).items() if uses > 1}
     for node in order:
         bound = None
         if node.op == "mul":
-            number, found = factors(node)
+            number, found = factors(node, keep=lambda item: _is_power_of_one(item, shared))
             found = [(new[base], exponent) for base, exponent in found]
             if len(found) <= _LONGEST:
                 bound = _damped(number, found, facts, node in added) or _zeroed(number, found, facts)
         new[node] = bound or rebuilt(node, new)
     return [new[root] for root in roots]
+
+
+def _is_power_of_one(node: Node, shared: Collection[Node]) -> bool:
+    """Whether a node is the power of a product that is computed anyway: its factors may overflow alone."""
+    return node.op == "pow" and node.args[0].op == "mul" and node.args[0] in shared and _is_positive(node.args[1])
 
 
 def _added_to_more(order: Sequence[Node], roots: Sequence[Node], facts: _Facts) -> set[Node]:
@@ -447,10 +454,20 @@ def _covered(roots: Sequence[Node], facts: _Facts) -> dict[Node, frozenset[str]]
     covered = dict.fromkeys(roots, frozenset[str]())
     for node in reversed(order):
         for arg in node.args:
-            others = [shown[other] for other in _showing(node) if other is not arg] if node.op != "where" else []
-            by_others = covered[node].union(*others)
+            by_others = covered[node].union(*_shown_beside(node, arg, shown, facts))
             covered[arg] = covered[arg] & by_others if arg in covered else by_others
     return covered
+
+
+def _shown_beside(
+    node: Node, arg: Node, shown: Mapping[Node, frozenset[str]], facts: _Facts
+) -> Iterable[frozenset[str]]:
+    """The inputs whose NaN shows in other operands of a node, or takes its other branch."""
+    if node.op != "where":
+        return [shown[other] for other in _showing(node) if other is not arg]
+    condition, p, _ = node.args
+    is_taken_without = node.args.count(arg) == 1 and arg is p and _is_false_of_nan(condition)
+    return [facts(condition).tensors] if is_taken_without else []
 
 
 def _shown(node: Node, shown: Mapping[Node, frozenset[str]], facts: _Facts) -> frozenset[str]:

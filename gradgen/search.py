@@ -18,7 +18,7 @@ from gradgen.subproblems import Subproblems
 
 SINGULAR = 24.0  # an error that may be the sign of a singularity
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
-_FORMS_WITHIN = 3  # as a function of an argument, beside those
+_FORMS_WITHIN = 4  # as a function of an argument, beside those
 _LONG = 64  # nodes from which on a form
 _LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
 

@@ -13,6 +13,7 @@ from gradgen.inner import Inner
 from gradgen.quality import Quality, rank
 from gradgen.standing import Form, Problem, Standing
 
+ABOVE_1 = "where |the argument| > 1"
 _MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
 
 Alone = dict[tuple[Node, tuple[str, ...]], Node]  # for a part and its inputs the form that is best by itself
@@ -71,6 +72,11 @@ class Subproblems:
                 back = inner.back(node, form)
                 if not self._standing.extremes.is_lost_without(node, back):
                     yield back, ", ".join([str(inner), *notes])
+            bounded = inner.bounded(node)
+            if bounded is not None:
+                (large, how), (form, notes) = (next(self._within.uncompensated(part)) for part in (bounded, within))
+                notes = [str(inner), *notes, f"{ABOVE_1} by the argument times it", *how]
+                yield inner.switched(node, large, form), ", ".join(notes)
 
     def alone(self, part: Node, names: tuple[str, ...]) -> Node:
         """A part of a sum in the form that is best for it as a function of these inputs.

@@ -67,7 +67,16 @@ class Argument(Change):
         slopes = rewrite(gradient(self.place, within))
         if len(within) > 1 and any(not other.is_number(0) for slope in slopes for other in gradient(slope, within)):
             return None
-        return reduce(self.place.graph.mul, slopes, self.place.graph.const(1))
+        (slope,) = self.moved([reduce(self.place.graph.mul, slopes, self.place.graph.const(1))])
+        # That of (x - m)/s by s is a multiple of it, and part of the function.
+        number, found = factors(slope)
+        rest = [(base, power) for base, power in found if base is not self.variable or power < 0]
+        return self.back(reduce(self.place.graph.mul, (base**power for base, power in rest), slope.graph.const(number)))
+
+    def rest(self, slope: Node) -> Node | None:
+        """What the argument is the slope times; None where that is a number, or the argument itself."""
+        (rest,) = rewrite([self.place / slope])
+        return None if slope.number is not None or rest is self.place else rest
 
     def is_all_but_a_factor(self, node: Node) -> bool:
         """Whether a node is a product of powers of the input and of functions of the argument: x*log(1 + h/x)."""

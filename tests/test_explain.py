@@ -204,7 +204,7 @@ class TestForms:
         number = r"([\d.]+(?:e\+\d+)?)"
         (compensated,) = [reason for reason in reasons["grad_x"] if "compensated" in reason]
         found = re.fullmatch(
-            rf"(.*)in compensated arithmetic: more exact, float32 {number} -> {number}, float64 {number} -> {number}",
+            rf"(.*)in compensated arithmetic, functions with twice the digits: more exact, float32 {number} -> {number}, float64 {number} -> {number}",
             compensated,
         )
         assert found, compensated
