@@ -23,7 +23,7 @@ from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
-from gradgen.quality import BAR
+from gradgen.quality import BAR, TARGET
 from gradgen.render import unless
 from gradgen.rewrite import Step, folded, recorded, rewrite
 from gradgen.share import share
@@ -338,9 +338,11 @@ def _reasons(result: Accuracy) -> Iterator[str]:
     for note in result.forms:
         single, double = _change(note.before.single, note.after.single), _change(note.before.double, note.after.double)
         yield f"{note.what}: {note.why}, float32 {single}, float64 {double}"
-    if result.wide and result.single.error < result.narrow.error:
-        change = _change(result.narrow, result.single)
+    change = _change(result.narrow, result.single)
+    if result.wide and result.single.error < result.narrow.error and result.narrow.error > TARGET:
         yield f"float32 in float64 arithmetic{unless(result.narrow_at)}: more exact, float32 {change}"
+    elif result.wide and result.compensated:
+        yield f"float32 in float64 arithmetic{unless(result.narrow_at)}: cheaper than the corrections, float32 {change}"
     elif result.wide:
         yield "float32 in float64 arithmetic: another result of the kernel needs it"
 

@@ -204,7 +204,8 @@ class TestForms:
         number = r"([\d.]+(?:e\+\d+)?)"
         (compensated,) = [reason for reason in reasons["grad_x"] if "compensated" in reason]
         found = re.fullmatch(
-            rf"(.*)in compensated arithmetic, functions with twice the digits: more exact, float32 {number} -> {number}, float64 {number} -> {number}",
+            r"(.*)in compensated arithmetic, functions with twice the digits: more exact, "
+            rf"float32 {number} -> {number}, float64 {number} -> {number}",
             compensated,
         )
         assert found, compensated
@@ -213,11 +214,8 @@ class TestForms:
         assert double == pytest.approx(result.double.error, rel=0.01)
         assert single_before > 4 > single
         assert double_before > 4 > double
-        widened = re.fullmatch(
-            rf"float32 in float64 arithmetic: more exact, float32 {number} -> {number}", reasons["grad_x"][-1]
-        )
-        assert widened
-        assert float(widened[2]) == pytest.approx(0.5, abs=0.002)
+        widened = r"float32 in float64 arithmetic: cheaper than the corrections, float32 0\.5 (as before|-> 0\.5)"
+        assert re.fullmatch(widened, reasons["grad_x"][-1]), reasons["grad_x"][-1]
 
     def test_are_told_of_where_no_rule_always_serves(self, tmp_path: Path) -> None:
         spec = tmp_path / "chosen.py"

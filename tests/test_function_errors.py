@@ -29,8 +29,8 @@ PRELUDE = """\
 typedef {type} real;
 #define FN static inline
 """
-# What is wrong of an error, in units in the last place of the value: the inverse hyperbolic tangent magnifies it near 1,
-# the logarithm of a sum where that is near 1.
+# What is wrong of an error, in units in the last place of the value: the inverse hyperbolic tangent magnifies it near
+# 1, the logarithm of a sum where that is near 1.
 WRONG = {"atanh_error": 2.0**-6, "logaddexp_error": 2.0**-20, "sin_error": 2.0**-22, "cos_error": 2.0**-22}
 FAR = [1400.0, 1e10, 1e300, math.inf]
 
