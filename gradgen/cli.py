@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -213,12 +214,20 @@ def explain_command(file: Path, op: str | None, second: bool, latex: bool) -> Ex
     return Exit.FINE
 
 
+def _number(_: click.Context, option: click.Parameter, value: float) -> float:
+    """The value of an option that NaN passes as, for it is not less than anything."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number", param=option)
+    return value
+
+
 @main.command("verify", cls=Command, context_settings=_SETTINGS)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILES or FOLDERS]")
 @_templates
 @click.option(
     "--bar",
     type=click.FloatRange(min=0),
+    callback=_number,
     default=4.0,
     show_default=True,
     metavar="ULPS",

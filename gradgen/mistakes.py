@@ -18,6 +18,18 @@ _ALIASES = ("np", "jnp")
 _USE_SYMPY = "Use SymPy's functions: from sympy import exp, Max, Piecewise, ..."
 _SYMBOLS = "The inputs are SymPy symbols, a formula for one element, not tensors."
 
+# How a formula has what is a function elsewhere.
+_WRITTEN = {
+    "relu": "Max(x, 0)",
+    "silu": "x/(1 + exp(-x))",
+    "clip": "Min(Max(x, least), most)",
+    "clamp": "Min(Max(x, least), most)",
+    "softmax": "exp(x)/(exp(x) + exp(y)), of inputs for one element",
+    "logsumexp": "log(exp(x) + exp(y)), of inputs for one element",
+    "square": "x**2",
+    "rsqrt": "1/sqrt(x)",
+}
+
 # The text of an exception, and what to do about it; {0}, {1} are what the brackets match.
 _HINTS: tuple[tuple[str, str], ...] = (
     (r"expecting bool or Boolean", "ITE is of conditions; of numbers write Piecewise((a, condition), (b, True))."),
@@ -33,6 +45,8 @@ _HINTS: tuple[tuple[str, str], ...] = (
         r"operand type\(s\) for .*'(\w*Than|\w*Equality|And|Or|Not|Boolean\w*)'|BooleanAtom not allowed",
         "A condition is no number: write Piecewise((1, condition), (0, True)).",
     ),
+    (r"'(?!NoneType|module|Op')\w+' object is not callable", "Write the multiplication: x*(1 + x)."),
+    (r"type '\w+' is not subscriptable|'\w*(Meta|Class)' object is not subscriptable", "Call a function: exp(x)."),
     (r"division by zero", "Python divides before SymPy sees it; an infinite branch of a Piecewise is oo."),
     (r"argument must be a Boolean", "A condition is a comparison, such as x > 0 or Eq(x, 0)."),
     (r"ExprCondPair|\(expr, cond\) pair", "Each branch is a pair: Piecewise((x, x > 0), (0, True))."),
@@ -71,8 +85,8 @@ def explain(error: BaseException, statement: ast.stmt | None, tree: ast.Module) 
     problem = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(statement, ast.Assert):
         return problem, "Take it out: a formula holds for all numbers; what is to be refused is refused by the caller."
-    hint = _call_hint(statement, tree, text) or _text_hint(text) or _signature_hint(error, tree, text)
-    return problem, hint or _type_hint(error, tree, text)
+    hint = _call_hint(statement, tree, text) or _taken_hint(statement, text) or _text_hint(text)
+    return problem, hint or _signature_hint(error, tree, text) or _type_hint(error, tree, text)
 
 
 def _text_hint(text: str) -> str | None:
@@ -117,9 +131,13 @@ def _name_hint(name: str, tree: ast.Module) -> str:
         return "Write Piecewise((a, condition), (b, True)), SymPy's choice: from sympy import Piecewise."
     if name in (*_FOREIGN, *_ALIASES):
         return f"The functions of {name} take no symbols. {_USE_SYMPY}"
+    if name in _WRITTEN:
+        return f"Write it as a formula: {_WRITTEN[name]}."
     for public in gradgen.__all__:
         if name != public and name.lower() == public.lower():
             return f"Did you mean {public}? Import it: from gradgen import {public}."
+    if name != name.lower() and builds(sympy, name.lower()):
+        return f"Did you mean {name.lower()}? Import it: from sympy import {name.lower()}."
     for module, names in (("gradgen", gradgen.__all__), ("sympy", dir(sympy))):
         if name in names:
             return f"Import it: from {module} import {name}."
@@ -179,6 +197,19 @@ def _call_hint(statement: ast.stmt | None, tree: ast.Module, text: str) -> str |
         if isinstance(owner, ast.Name) and owner.id in _libraries(tree):
             written = ast.unparse(call.func)
             return f"{written} takes no symbols. {_USE_SYMPY}"
+    return None
+
+
+def _taken_hint(statement: ast.stmt | None, text: str) -> str | None:
+    """A hint where a parameter was forgotten that is called like something of SymPy's, as beta, gamma and S are."""
+    if statement is None or not re.search("'(FunctionClass|ExpMeta|SingletonRegistry|function)'", text):
+        return None
+    called = {id(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and id(node) not in called and hasattr(sympy, node.id):
+            return (
+                f"{node.id} is SymPy's here: call it, or make it a parameter of the operation, {node.id}: float = 1.0."
+            )
     return None
 
 

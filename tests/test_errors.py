@@ -91,6 +91,13 @@ MISTAKES: dict[str, tuple[str, int, str, list[str]]] = {
         "def f(",
         ["is nan, which is no float"],
     ),
+    "parameter that SymPy has taken": (spec("return x/(1 + exp(-beta*x))"), 6, "beta*x", ["beta: float = 1.0"]),
+    "registry for a parameter": (spec("return S*x"), 6, "S*x", ["S: float = 1.0"]),
+    "missing multiplication": (spec("return x(1 + x)"), 6, "x(1 + x)", ["x*(1 + x)"]),
+    "missing multiplication of a function": (spec("return exp(x)(1 + x)"), 6, "exp(x)(", ["x*(1 + x)"]),
+    "square brackets": (spec("return exp[x]"), 6, "exp[x]", ["exp(x)"]),
+    "function of other libraries": (spec("return relu(x)"), 6, "relu(x)", ["Max(x, 0)"]),
+    "capital letter": (spec("return Exp(x)"), 6, "Exp(x)", ["Did you mean exp?"]),
     "misspelt annotation": (spec("return x*k", "x, k: flaot = 1.0"), 5, "flaot", ["Did you mean float?"]),
     "annotation in small letters": (
         spec("return x", "x: tensor"),

@@ -325,6 +325,7 @@ class TestMistakes:
         ("arguments", "message"),
         [
             (["--bar", "-1"], "Invalid value for '--bar'"),
+            (["--bar", "nan"], "Invalid value for '--bar'"),
             (["--stride", "0"], "Invalid value for '--stride'"),
             (["--stride", "7"], "--stride thins an exhaustive run"),
             (["--points", "0"], "Invalid value for '--points'"),
