@@ -496,6 +496,43 @@ def cosh_error(x: Tensor, y: Tensor) -> Tensor:
 '''
 NEEDS["cosh_error"] = (*_ALL, "quotient_less")
 
+C["asinh_error"] = """\
+/* What y, computed as asinh(x), lacks: (x - sinh(y))/sqrt(1 + x^2). */
+FN real asinh_error(real x, real y) {
+    const twofold one = twofold_of(1, 0), f = twofold_exp_plus(fabs(y), 0, -1), above = twofold_fma(1, f, one);
+    const twofold top = twofold_fma(0, f, twofold_fma(1, above, one));
+    return known_error(-quotient_less(copysign(0.5, y), top, above, x) / hypot(1, (double)x));
+}
+"""
+TORCH["asinh_error"] = '''\
+def asinh_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as asinh(x), lacks: (x - sinh(y))/sqrt(1 + x**2)."""
+    one, f = twofold_one(x), twofold_exp_plus(torch.abs(y.double()), 0.0, -1.0)
+    above = twofold_fma(1.0, f, one)
+    half = torch.copysign(torch.full_like(one[0], 0.5), y)
+    gap = quotient_less(half, twofold_fma(0.0, f, twofold_fma(1.0, above, one)), above, x.double())
+    return known_error(-gap / torch.hypot(one[0], x.double()), y.dtype)
+'''
+NEEDS["asinh_error"] = (*_ALL, "quotient_less")
+
+C["cbrt_error"] = """\
+/* What y, computed as the cube root of x, lacks: (x - y^3)/(3 y^2). */
+FN real cbrt_error(real x, real y) {
+    const twofold square = twofold_product(y, y), cube = twofold_product(square.high, y);
+    return known_error(((x - cube.high) - (cube.low + square.low * y)) / (3 * square.high));
+}
+"""
+TORCH["cbrt_error"] = '''\
+def cbrt_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as the cube root of x, lacks: (x - y**3)/(3 y**2)."""
+    dtype, y = y.dtype, y.double()
+    square = y * y
+    cube = square * y
+    gap = (x.double() - cube) - (product_error(square, y, cube) + product_error(y, y, square) * y)
+    return known_error(gap / (3 * square), dtype)
+'''
+NEEDS["cbrt_error"] = ("product_error", "twofold")
+
 C["tanh_less"] = """\
 /* tanh(x) - y for a y that is next to it. */
 FN double tanh_less(double x, double y) {

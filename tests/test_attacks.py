@@ -586,3 +586,55 @@ def test_a_gradient_where_two_branches_of_its_form_meet(y: float, slope: float, 
             x = torch.zeros((), dtype=torch.float64, requires_grad=True)
             (found,) = torch.autograd.grad(module.f(x, torch.tensor(y, dtype=torch.float64)), x)
             assert found.item() == pytest.approx(slope, abs=1e-9)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize(
+    ("dtype", "s"), [("float32", -45.0), ("float32", -90.0), ("float64", -400.0), ("float64", 0.5)]
+)
+def test_a_slope_that_overflows_beside_what_makes_up_for_it(path: str, dtype: str, s: float, tmp_path: Path) -> None:
+    """Student's likelihood by the logarithm of its scale: exp(-s) is infinite, the gradient is not."""
+    text = "@op\ndef f(x, m, s, nu: float = 4.0):\n    return log(1 + ((x - m)/exp(s))**2/nu)\n"
+    module, _ = build(text, tmp_path)
+    at = [torch.tensor(v, dtype=getattr(torch, dtype), requires_grad=True) for v in (1.5, 0.3, s)]
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        found = torch.autograd.grad(module.f(*at), at)
+    with mpmath.workdps(400):
+        x, m, scale = (mpmath.mpf(v.item()) for v in at)
+        z = (x - m) / mpmath.exp(scale)
+        by_x = 2 * z**2 / (4 + z**2) / (x - m)
+        expected = [float(by_x), float(-by_x), float(-by_x * (x - m))]
+    assert [v.item() for v in found] == pytest.approx(expected, rel=4e-7 if dtype == "float32" else 9e-16)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_functions_with_twice_the_digits(path: str, tmp_path: Path) -> None:
+    """The exponential of a square keeps 200 times the error that the hyperbolic sine in it has."""
+    module, _ = build("@op\ndef f(x):\n    return exp(-sinh(2*x - 3)**2)\n", tmp_path)
+    x = torch.linspace(-0.4, 3.3, 997, dtype=torch.float64)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        found = module.f(x).tolist()
+    with mpmath.workdps(50):
+        for at, value in zip(x.tolist(), found, strict=True):
+            exact = mpmath.exp(-(mpmath.sinh(2 * mpmath.mpf(at) - 3) ** 2))
+            assert abs(value - exact) <= 0.51 * math.ulp(value), at
+        assert module.f(torch.tensor(1000.0, dtype=torch.float64)).item() == 0
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_what_is_corrected_has_vanished_far_out(path: str, tmp_path: Path) -> None:
+    """Beyond its series an exponential was held to lack 1 of 0."""
+    module, _ = build("@op\ndef f(x, c: float = 2.0):\n    return 4*atanh(tanh(c/4)*exp(-x))\n", tmp_path)
+    x = torch.tensor([700.0, 1390.0, 1400.0, 1e10, math.inf], dtype=torch.float64)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        assert module.f(x).tolist() == pytest.approx([1.8484686 * math.exp(-700), 0, 0, 0, 0], rel=1e-6)
+
+
+def test_the_exponential_of_a_squared_logarithm_outgrows_powers(tmp_path: Path) -> None:
+    """The density of the log-normal distribution, and its gradient, where 1/x is infinite and next to there."""
+    text = "@op\ndef f(x, m: float = 1.3, s: float = 0.7):\n    return exp(-log(x/m)**2/(2*s**2))/(x*s*sqrt(2*pi))\n"
+    module, _ = build(text, tmp_path)
+    x = torch.tensor([1e-320, 1e-200, 1e200], dtype=torch.float64, requires_grad=True)
+    out = module.f(x)
+    assert out.tolist() == [0, 0, 0]
+    assert torch.autograd.grad(out.sum(), x)[0].tolist() == [0, 0, 0]

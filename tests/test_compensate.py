@@ -226,3 +226,25 @@ def test_sharpened_nodes_correct_arguments_alone() -> None:
         sharp = Program(order, FORMATS["float64"]).at(point)[-1]
         assert abs(sharp - exact) < abs(plain - exact) / 4
         assert abs(sharp - exact) < abs(exact) * mpf(2) ** -51
+
+
+def test_extended_nodes_correct_functions_too() -> None:
+    root = parsed("tanh(x*y)*log(x) - exp(-y)")
+    point = {"x": 1.0 + 2.0**-30, "y": 3.3 + 2.0**-40}
+    with mpmath.workdps(60):
+        right = exact(root, point)
+        found = {}
+        for mark in ("compensated", "extended"):
+            order = topological(Compensation([marked(root, mark)]).roots)
+            values = dict(zip(order, Program(order, FORMATS["float64"]).at(point), strict=True))
+            value, error = order[-1].args
+            found[mark] = abs(mpf(values[value]) + mpf(values[error]) - right)
+        assert found["extended"] < abs(right) * mpf(2) ** -70
+        assert found["compensated"] > abs(right) * mpf(2) ** -56
+
+
+def test_a_quotient_stays_one_beside_its_error() -> None:
+    """As the product with a reciprocal that the error reads too it was infinite."""
+    root = parsed("(x*y)/(x*z)")
+    order = topological(Compensation([marked(root)]).roots)
+    assert Program(order, FORMATS["float64"]).at({"x": 2.0**-530, "y": 2.0**-500, "z": 2.0**-530})[-1] == 2.0**30

@@ -152,7 +152,7 @@ def test_the_error_is_what_the_value_lacks(
         assert found.dtype == dtype
         for row, y, error, right in zip(rows, computed, found.tolist(), lacking, strict=True):
             unit = mpf(float(np.spacing(dtype(abs(y)))))
-            allowed = WRONG.get(name, 2.0**-24 if dtype is np.float64 else 2.0**-22)
+            allowed = WRONG.get(name, 2.0**-24 if dtype is np.float64 else 2.0**-19)
             assert abs(mpf(error) - right) <= allowed * unit, (row, y, error, right)
         assert max(abs(right) for right in lacking) > 0
 
@@ -166,6 +166,8 @@ def unknown(name: str) -> list[Row]:
         return [(0.0, 2.5), (0.0, -0.5), (math.inf, 0.5), (-2.0, 0.5), (math.nan, 2.0), (2.0, 2000.0), (2.0, -2000.0)]
     if name == "logaddexp_error":
         return [(a, b) for a in (0.0, *far) for b in far if a != b] + [(math.nan, 1.0)]
+    if name in ("asinh_error", "cbrt_error"):
+        far = [math.inf, -math.inf, math.nan]
     if name in ("sin_error", "cos_error"):
         far = [2.0**19, -(2.0**19), 1e300, math.inf]
     return [(r, x) for r in (1.0, -3.0, 0.0, math.inf) for x in far] if name.startswith("mul_") else [(x,) for x in far]
