@@ -144,9 +144,8 @@ class _Errors:
         inherited = _total(self._known[a], _times(-quotient, self._known[b]))
         if self._counts(quotient, quotient) is None:
             return None if inherited is None else inherited * b.graph.inverse(b)
-        return _quotient_error(
-            a, b, quotient, inherited
-        )  # which reads no reciprocal, with which a / b would be a product
+        # No reciprocal is read: beside one a / b would be computed as a product with it.
+        return _quotient_error(a, b, quotient, inherited)
 
     def _of_power(self, node: Node) -> Node | None:
         base, exponent = node.args

@@ -464,56 +464,58 @@ def mul_sech_error(r: Tensor, t: Tensor, y: Tensor) -> Tensor:
 '''
 NEEDS["mul_sech_error"] = (*_ALL, "quotient_less")
 
-C["sinh_error"] = """\
-/* What y, computed as (exp(x) - exp(-x))/2, lacks. */
-FN real sinh_error(real x, real y) {
-    const twofold one = twofold_of(1, 0), f = twofold_exp_plus(fabs(x), 0, -1), above = twofold_fma(1, f, one);
-    return quotient_less(copysign(0.5, x), twofold_fma(0, f, twofold_fma(1, above, one)), above, y);
+C["sinh_less"] = """\
+/* sinh(x) - y for a y that is next to it: (1 - exp(-2 |x|))/(2 exp(-|x|)). */
+FN double sinh_less(double x, double y) {
+    const twofold f = twofold_exp_plus(-2 * fabs(x), 0, -1), e = twofold_exp_plus(-fabs(x), 0, 0);
+    return quotient_less(x < 0 ? 0.5 : -0.5, f, e, y);
 }
+"""
+TORCH["sinh_less"] = '''\
+def sinh_less(x: Tensor, y: Tensor) -> Tensor:
+    """sinh(x) - y for a y that is next to it: (1 - exp(-2 |x|))/(2 exp(-|x|))."""
+    size = torch.abs(x.double())
+    f, e = twofold_exp_plus(-2 * size, 0.0, -1.0), twofold_exp_plus(-size, 0.0, 0.0)
+    return quotient_less(torch.where(x < 0, 0.5, -0.5), f, e, y)
+'''
+NEEDS["sinh_less"] = (*_ALL, "quotient_less")
+
+C["sinh_error"] = """\
+/* What y, computed as sinh(x), lacks. */
+FN real sinh_error(real x, real y) { return sinh_less(x, y); }
 """
 TORCH["sinh_error"] = '''\
 def sinh_error(x: Tensor, y: Tensor) -> Tensor:
-    """What y, computed as (exp(x) - exp(-x))/2, lacks."""
-    one, f = twofold_one(x), twofold_exp_plus(torch.abs(x.double()), 0.0, -1.0)
-    above = twofold_fma(1.0, f, one)
-    half = torch.copysign(torch.full_like(one[0], 0.5), x)
-    return quotient_less(half, twofold_fma(0.0, f, twofold_fma(1.0, above, one)), above, y)
+    """What y, computed as sinh(x), lacks."""
+    return sinh_less(x, y)
 '''
-NEEDS["sinh_error"] = (*_ALL, "quotient_less")
+
+C["asinh_error"] = """\
+/* What y, computed as asinh(x), lacks. */
+FN real asinh_error(real x, real y) { return known_error(-sinh_less(y, x) / hypot(1, (double)x)); }
+"""
+TORCH["asinh_error"] = '''\
+def asinh_error(x: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as asinh(x), lacks."""
+    gap = sinh_less(y.double(), x.double())
+    return known_error(-gap / torch.hypot(twofold_one(x)[0], x.double()), y.dtype)
+'''
+NEEDS["sinh_error"] = NEEDS["asinh_error"] = (*_ALL, "quotient_less", "sinh_less")
 
 C["cosh_error"] = """\
-/* What y, computed as (exp(x) + exp(-x))/2, lacks. */
+/* What y, computed as cosh(x), lacks: of (1 + exp(-2 |x|))/(2 exp(-|x|)). */
 FN real cosh_error(real x, real y) {
-    const twofold e = twofold_exp_plus(fabs(x), 0, 0);
+    const twofold e = twofold_exp_plus(-fabs(x), 0, 0);
     return quotient_less(0.5, twofold_fma(1, e, e), e, y);
 }
 """
 TORCH["cosh_error"] = '''\
 def cosh_error(x: Tensor, y: Tensor) -> Tensor:
-    """What y, computed as (exp(x) + exp(-x))/2, lacks."""
-    e = twofold_exp_plus(torch.abs(x.double()), 0.0, 0.0)
+    """What y, computed as cosh(x), lacks: of (1 + exp(-2 |x|))/(2 exp(-|x|))."""
+    e = twofold_exp_plus(-torch.abs(x.double()), 0.0, 0.0)
     return quotient_less(torch.full_like(x, 0.5), twofold_fma(1.0, e, e), e, y)
 '''
 NEEDS["cosh_error"] = (*_ALL, "quotient_less")
-
-C["asinh_error"] = """\
-/* What y, computed as asinh(x), lacks: (x - sinh(y))/sqrt(1 + x^2). */
-FN real asinh_error(real x, real y) {
-    const twofold one = twofold_of(1, 0), f = twofold_exp_plus(fabs(y), 0, -1), above = twofold_fma(1, f, one);
-    const twofold top = twofold_fma(0, f, twofold_fma(1, above, one));
-    return known_error(-quotient_less(copysign(0.5, y), top, above, x) / hypot(1, (double)x));
-}
-"""
-TORCH["asinh_error"] = '''\
-def asinh_error(x: Tensor, y: Tensor) -> Tensor:
-    """What y, computed as asinh(x), lacks: (x - sinh(y))/sqrt(1 + x**2)."""
-    one, f = twofold_one(x), twofold_exp_plus(torch.abs(y.double()), 0.0, -1.0)
-    above = twofold_fma(1.0, f, one)
-    half = torch.copysign(torch.full_like(one[0], 0.5), y)
-    gap = quotient_less(half, twofold_fma(0.0, f, twofold_fma(1.0, above, one)), above, x.double())
-    return known_error(-gap / torch.hypot(one[0], x.double()), y.dtype)
-'''
-NEEDS["asinh_error"] = (*_ALL, "quotient_less")
 
 C["cbrt_error"] = """\
 /* What y, computed as the cube root of x, lacks: (x - y^3)/(3 y^2). */
