@@ -492,13 +492,17 @@ def sinh_error(x: Tensor, y: Tensor) -> Tensor:
 
 C["asinh_error"] = """\
 /* What y, computed as asinh(x), lacks. */
-FN real asinh_error(real x, real y) { return known_error(-sinh_less(y, x) / hypot(1, (double)x)); }
+FN real asinh_error(real x, real y) {
+    const double size = hypot(1, (double)x), d = -sinh_less(y, x) / size;
+    return known_error(d + d * d / 2 * (x / size));
+}
 """
 TORCH["asinh_error"] = '''\
 def asinh_error(x: Tensor, y: Tensor) -> Tensor:
     """What y, computed as asinh(x), lacks."""
-    gap = sinh_less(y.double(), x.double())
-    return known_error(-gap / torch.hypot(twofold_one(x)[0], x.double()), y.dtype)
+    size = torch.hypot(twofold_one(x)[0], x.double())
+    d = -sinh_less(y.double(), x.double()) / size
+    return known_error(d + d * d / 2 * (x / size), y.dtype)
 '''
 NEEDS["sinh_error"] = NEEDS["asinh_error"] = (*_ALL, "quotient_less", "sinh_less")
 
