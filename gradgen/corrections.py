@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gradgen import rational
-from gradgen.compensate import has_marks, marked
+from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.graph import Node, topological
-from gradgen.primitives import MARKS
 from gradgen.printed import printed_alone
 from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar
 from gradgen.standing import Note, Standing
@@ -46,8 +45,8 @@ class Corrections:
         if standing.quality[node].double.normal > TARGET and len(topological([node])) <= _MOST_COMPENSATED:
             self._take_compensated(node)
         form = standing.forms[node]
-        if form.op in MARKS:
-            plain = standing.measured(node, form.args[0], near=True).single
+        if has_marks([form]):
+            plain = standing.measured(node, unmarked([form])[0], near=True).single
             self._uncorrected[node] = plain
             if plain.error <= TARGET:
                 standing.quality[node] = replace(standing.quality[node], single=plain)

@@ -20,6 +20,7 @@ from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
 _TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
+_MEETING_TERMS = 9
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
@@ -102,6 +103,10 @@ class Taylor(Expansion):
 
     def farther(self, leading: Sequence[mpf], interval: tuple[float, float]) -> Iterator[Node]:
         return iter(())
+
+
+class Meeting(Taylor):
+    """The same of what vanishes where two inputs meet, faster than their difference: a number, but one that cancels."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,10 @@ class Expansions:
                     yield from self._in_difference(form, change)
         for moved, change in poles:
             yield from self._by_derivatives(moved, change)
+        for change in variables.meetings(node, self._tensors):
+            (moved,) = change.moved([node])
+            if self._poles.vanishes(substitute([moved], {change.variable: node.graph.const(0)})[0]):
+                yield from self._by_derivatives(moved, change, least=0)
 
     def in_powers(self, node: Node, names: Iterable[str]) -> Iterator[Expansion]:
         """A node in powers of each of some inputs, with hyper-parameters and other inputs in the coefficients."""
@@ -210,17 +219,19 @@ class Expansions:
                 if variable.value == variables.PRODUCT and name not in inputs_of([fixed]):
                     yield Expansion(multiple, fixed, varying, variable, change.back(product), change=change)
 
-    def _by_derivatives(self, form: Node, change: Change) -> Iterator[Expansion]:
+    def _by_derivatives(self, form: Node, change: Change, least: int = 1) -> Iterator[Expansion]:
         """A form in powers of a difference or an input d, if it is 0/0 there: derivatives of form*d**p by d."""
         d, zero, parts = change.variable, change.variable.graph.const(0), terms(written_out(form))
-        for order in range(1, _HIGHEST_POLE + 1):
+        for order in range(least, _HIGHEST_POLE + 1):
             products = [one * d**order if item is None else one * item * d**order for one, item in parts]
             (term,) = rewrite([reduce(form.graph.add, products)])
             if self._poles.has(term, [variables.DIFFERENCE]):
                 continue
             found = []
-            for k in range(order + _TAYLOR_TERMS):
+            for k in range(order + (_TAYLOR_TERMS if order else _MEETING_TERMS)):
                 found += [substitute([term], {d: zero})[0] / math.factorial(k)]
+                if self._poles.vanishes(found[-1]):
+                    found[-1] = zero
                 try:
                     (term,) = rewrite(gradient(term, [d]))
                 except NotImplementedError:
@@ -232,7 +243,8 @@ class Expansions:
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))
-                yield Taylor(form, d.graph.const(1), near, d, change.place, change=change)
+                kind = Taylor if order else Meeting
+                yield kind(form, d.graph.const(1), near, d, change.place, change=change)
             return
 
     def in_argument(self, slope: Node, form: Node, change: Change) -> Iterator[Expansion]:

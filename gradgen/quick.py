@@ -127,13 +127,6 @@ def pow(base: Array, exponent: Array) -> Array:
     return np.where((base < 0) & ~whole, np.nan, np.where(exponent == 0, 1.0, found))
 
 
-def cbrt(x: Array) -> Array:
-    size = abs(x)
-    root = exp(log(size) / 3)
-    root = root - (root - size / (root * root)) / 3
-    return np.copysign(np.where((size == 0) | np.isinf(size), size, root), x)
-
-
 def fused(a: Array, b: Array, c: Array) -> Array:
     """a * b + c, rounded once, for a c that is nearly -a * b and numbers not among the largest (Dekker 1971)."""
     product = a * b
@@ -209,7 +202,7 @@ def hypot(a: Array, b: Array) -> Array:
 
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
-    *(pow, cbrt, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
+    *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
 )
 
 # By the names of the table of primitives

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from gradgen import hyperbolic, variables
-from gradgen.expansion import Expansion, Expansions
+from gradgen.compensate import marked
+from gradgen.expansion import Expansion, Expansions, Meeting
 from gradgen.graph import Node, inputs_of
 from gradgen.patches import Patch, Patches
 from gradgen.printers.base import Printer
@@ -53,7 +54,12 @@ class Singularities:
         if self._patch_within(node, is_as_good=True):
             return
         found = itertools.chain(self._expansions.of(node), self._in_argument(node))
-        if any(self._patch_near(node, expansion) for expansion in found):
+        is_patched = False
+        for expansion in found:
+            is_patched = bool(self._patch_near(node, expansion)) or is_patched
+            if is_patched and not isinstance(expansion, Meeting):  # of which the best is taken, by another difference
+                return
+        if is_patched:
             return
         if self._patch_within(node, is_as_good=False):
             return
@@ -113,6 +119,8 @@ class Singularities:
         pole, leading = found
         others = [*standing.rational(node), *hyperbolic.forms(node)]
         forms = dict.fromkeys([before, node, *(form for form, _ in others)])
+        if isinstance(expansion, Meeting):  # what is left beyond takes more digits than there are
+            forms = dict.fromkeys(marked(form, "extended") for form in (before, node))
         best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
         if best is None:
             return None

@@ -194,6 +194,14 @@ def sums(root: Node, tensors: Sequence[str]) -> Iterator[Change]:
             yield change
 
 
+def meetings(node: Node, tensors: Sequence[str]) -> Iterator[Change]:
+    """The differences of two inputs of a node: as they are, and as shares of the second."""
+    variable = node.graph.input(DIFFERENCE)
+    for x, y in itertools.combinations(map(node.graph.input, tensors_of(node, tensors)), 2):
+        yield Change(x - y, variable, x, y + variable)
+        yield Change((x - y) / y, variable, x, y + variable * y)
+
+
 def tensors_of(node: Node, tensors: Sequence[str]) -> list[str]:
     return [name for name in inputs_of([node]) if name in tensors]
 

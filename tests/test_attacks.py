@@ -638,3 +638,34 @@ def test_the_exponential_of_a_squared_logarithm_outgrows_powers(tmp_path: Path) 
     out = module.f(x)
     assert out.tolist() == [0, 0, 0]
     assert torch.autograd.grad(out.sum(), x)[0].tolist() == [0, 0, 0]
+
+
+MEETING = {
+    "p*log(p/q) + (1 - p)*log((1 - p)/(1 - q))": (0.3, (0.3 + 1e-3, 0.3 + 1e-9, 0.3 - 1e-15, 0.9)),
+    "p*log(2*p/(p + q))/2 + q*log(2*q/(p + q))/2": (50.0, (50.01, 50.0 + 1e-6, 50.0 - 1e-13, 3.0)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("formula", MEETING)
+def test_what_vanishes_faster_than_the_difference_of_inputs(formula: str, path: str, tmp_path: Path) -> None:
+    """Divergences, whose terms cancel to the square of what the inputs differ by."""
+    if "1 - p" in formula:
+        text = "@op\ndef f(x, y):\n    p, q = 1/(1 + exp(-x)), 1/(1 + exp(-y))\n    return " + formula + "\n"
+    else:
+        text = f"@op\ndef f(p, q):\n    return {formula}\n"
+    module, _ = build(text, tmp_path)
+    at, others = MEETING[formula]
+    first, second = torch.full((4,), at, dtype=torch.float64), torch.tensor(others, dtype=torch.float64)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        found = module.f(first, second).tolist()
+    with mpmath.workdps(100):
+        for x, y, value in zip(first.tolist(), second.tolist(), found, strict=True):
+            p, q = mpmath.mpf(x), mpmath.mpf(y)
+            if "1 - p" in formula:
+                p, q = 1 / (1 + mpmath.exp(-p)), 1 / (1 + mpmath.exp(-q))
+            exact = eval(formula, {"log": mpmath.log, "p": p, "q": q})
+            # In units of what any method working on rounded inputs could give: the scale is that of the derivatives.
+            scale = max(abs(exact), abs(x * mpmath.log(p / q)))
+            assert abs(value - exact) <= 4 * 2.0**-53 * scale, (x, y)
