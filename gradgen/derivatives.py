@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradgen.graph import CONDITIONS, Graph
-from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, Primitive
+from gradgen.primitives import ERRORS, MARKS, PRIMITIVES, Primitive
 from gradgen.printers.smooth import SmoothPrinter
 
 # What is torch's own, what compensated arithmetic is made of, and what the runtime has derivatives of that hang on
 # which of the operands are numbers.
-_APART = CONDITIONS | {"add", "where", "pow", "maximum", "minimum", *MARKS, "corrected", "rest"}
-_APART |= {"sum_error", "product_error", "quotient_error", *FUNCTION_ERRORS.values()}
+_APART = CONDITIONS | {"add", "where", "pow", "maximum", "minimum", *MARKS, *ERRORS, "corrected", "rest"}
 _APART |= {"bessel_j", "bessel_y", "bessel_i", "bessel_ie"}
 
 

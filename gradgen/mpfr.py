@@ -20,7 +20,7 @@ from mpmath.libmp import from_man_exp
 
 from gradgen import evaluate
 from gradgen.graph import HALF, Node
-from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
+from gradgen.primitives import ERRORS, MARKS, PRIMITIVES, PRODUCTS
 
 Number = Any  # gmpy2.mpfr; a condition is a bool
 _Step = Callable[[list[Number], Mapping[str, Number]], Number]
@@ -73,7 +73,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "unit": lambda a, h: h if h == 0 else a / h,
     **dict.fromkeys(MARKS, lambda x: x),
     "corrected": lambda value, error: value,
-    **dict.fromkeys(("sum_error", "product_error", "quotient_error", "rest", *FUNCTION_ERRORS.values()), _nothing),
+    **dict.fromkeys((*ERRORS, "rest"), _nothing),
     "sigmoid": _sigmoid,
     "logistic_density": _logistic_density,
     "softplus": _softplus,

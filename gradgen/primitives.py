@@ -452,6 +452,8 @@ MARKS = ("compensated", "extended", "sharpened")
 
 # For a function the row for what it lacks of its exact value, of its operands and of what it was computed as.
 FUNCTION_ERRORS = function_errors.ERRORS
+# All that is lacking of something, and in exact arithmetic is 0.
+ERRORS = ("sum_error", "product_error", "quotient_error", *dict.fromkeys(FUNCTION_ERRORS.values()))
 
 _ROWS = [
     # Arithmetic and selection. The printers know their precedence; the spellings here are for a row read alone.

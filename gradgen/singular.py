@@ -117,10 +117,11 @@ class Singularities:
         if found is None or (found[0] and not self._is_singular(node)):
             return None
         pole, leading = found
-        others = [*standing.rational(node), *hyperbolic.forms(node)]
-        forms = dict.fromkeys([before, node, *(form for form, _ in others)])
         if isinstance(expansion, Meeting):  # what is left beyond takes more digits than there are
             forms = dict.fromkeys(marked(form, "extended") for form in (before, node))
+        else:
+            others = [*standing.rational(node), *hyperbolic.forms(node)]
+            forms = dict.fromkeys([before, node, *(form for form, _ in others)])
         best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
         if best is None:
             return None

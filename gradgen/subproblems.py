@@ -13,7 +13,6 @@ from gradgen.inner import Inner
 from gradgen.quality import Quality, rank
 from gradgen.standing import Form, Problem, Standing
 
-ABOVE_1 = "where |the argument| > 1"
 _MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
 
 Alone = dict[tuple[Node, tuple[str, ...]], Node]  # for a part and its inputs the form that is best by itself
@@ -75,7 +74,7 @@ class Subproblems:
             bounded = inner.bounded(node)
             if bounded is not None:
                 (large, how), (form, notes) = (next(self._within.uncompensated(part)) for part in (bounded, within))
-                notes = [str(inner), *notes, f"{ABOVE_1} by the argument times it", *how]
+                notes = [str(inner), *notes, "where |the argument| > 1 by the argument times it", *how]
                 yield inner.switched(node, large, form), ", ".join(notes)
 
     def alone(self, part: Node, names: tuple[str, ...]) -> Node:
