@@ -59,8 +59,8 @@ def function(op: str, *args: object) -> Any:
 
 
 def number_of(number: Expr) -> mpf:
-    """A number of a formula."""
-    return mpmath.nan if number is sympy.nan else _number(number, mpmath.mp.prec)
+    """A number of a formula; NaN for SymPy's infinity without a sign, which 1/0 is."""
+    return mpmath.nan if number in (sympy.nan, sympy.zoo) else _number(number, mpmath.mp.prec)
 
 
 @cache

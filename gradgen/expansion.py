@@ -229,17 +229,16 @@ class Expansions:
                 continue
             found = []
             for k in range(order + (_TAYLOR_TERMS if order else _MEETING_TERMS)):
-                found += [substitute([term], {d: zero})[0] / math.factorial(k)]
-                if self._poles.vanishes(found[-1]):
-                    found[-1] = zero
+                (at_zero,) = substitute([term], {d: zero})
+                if any(map(_is_no_number, topological([at_zero]))):
+                    return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
+                found.append(zero if self._poles.vanishes(at_zero) else at_zero / math.factorial(k))
                 try:
                     (term,) = rewrite(gradient(term, [d]))
                 except NotImplementedError:
                     break
                 if len(topological([term])) > _LARGEST or self._poles.has(term, [variables.DIFFERENCE]):
                     break
-            if any(map(_is_no_number, topological(found))):
-                return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))

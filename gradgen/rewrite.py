@@ -138,7 +138,7 @@ def _collected(node: Node) -> Node | None:
         left = [_as_term((number, spread[k][1])) for number, k in fewer]
     if len(left) == len(found):
         return None
-    return _sum(left) if any(item is not None for _, item in left) else node.graph.const(sum(n for n, _ in left))
+    return _sum(node.graph, left)
 
 
 def _alike(products: Sequence[Product]) -> list[tuple[Expr, int]]:
@@ -258,7 +258,7 @@ def written_out(total: Node) -> Node:
         left = (parts if len(parts) > 1 else []) + left
     if left:
         return total
-    return _sum([_as_term((number, done[k][1])) for number, k in _alike(done)])
+    return _sum(total.graph, [_as_term((number, done[k][1])) for number, k in _alike(done)])
 
 
 def collected(node: Node) -> Node:
@@ -299,7 +299,7 @@ def _over_the_terms(node: Node) -> Node | None:
     if all(base.op != "exp" for base, _ in factors(node)[1]):
         return None
     found = _spread((sympy.S.One, node))
-    return _sum(list(map(_as_term, found))) if 1 < len(found) <= _LONGEST else None
+    return _sum(node.graph, list(map(_as_term, found))) if 1 < len(found) <= _LONGEST else None
 
 
 def _without_common_factors(node: Node) -> Node | None:
@@ -319,7 +319,7 @@ def _without_common_factors(node: Node) -> Node | None:
         (number, _product(sympy.S.One, [(base, power - common.get(base, 0)) for base, power in powers.items()]))
         for number, powers in products
     ]
-    return _product(sympy.S.One, list(common.items())) * _sum([(number, item) for number, item in rest])
+    return _product(sympy.S.One, list(common.items())) * _sum(node.graph, [(number, item) for number, item in rest])
 
 
 @cache
@@ -433,7 +433,7 @@ def _sum_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]]
     found = view.terms
     for binding, scale, used in _match_terms(_wanted_terms(pattern), found, {}, None, ()):
         rest = [term for i, term in enumerate(found) if i not in used]
-        yield binding, lambda new, scale=scale, rest=rest: _sum([(scale, new), *rest])  # type: ignore[misc]
+        yield binding, lambda new, scale=scale, rest=rest: _sum(new.graph, [(scale, new), *rest])  # type: ignore[misc]
 
 
 @cache
@@ -452,10 +452,12 @@ def _rest_matches(pattern: Node, view: _View) -> Iterator[tuple[Binding, Finish]
     assert wild is not None
     for i, (factor, candidate) in enumerate(view.terms if len(view.terms) > 2 else ()):
         scale = factor / number
-        for bound in _match(item, candidate, {}) if candidate is not None and scale > 0 else ():
+        if candidate is None or scale <= 0:
+            continue
+        for bound in _match(item, candidate, {}):
             rest = [(n / (scale * other_number), term) for k, (n, term) in enumerate(view.terms) if k != i]
             if any(term is not None for _, term in rest):
-                for binding in _bind(str(wild.value), _sum(rest), bound):
+                for binding in _bind(str(wild.value), _sum(candidate.graph, rest), bound):
                     yield binding, lambda new, scale=scale: scale * new  # type: ignore[misc]
 
 
@@ -503,10 +505,9 @@ def _match_absorbing(
             yield from _match_terms(wanted[1:], found, bound, scale, (*used, i))
 
 
-def _sum(found: list[Term]) -> Node:
-    graph = next(item.graph for _, item in found if item is not None)
+def _sum(graph: Graph, found: list[Term]) -> Node:
     nodes = [graph.const(number) if item is None else number * item for number, item in found]
-    return reduce(graph.add, nodes)
+    return reduce(graph.add, nodes) if nodes else graph.const(0)
 
 
 # Products: some factors of the node are the pattern's; the rest is multiplied again.
@@ -650,8 +651,7 @@ def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]
         one = node.graph.const(number) if item is None else number * item
         for bound in _match_scaled(wanted[0], one, binding):
             rest = found[:i] + found[i + 1 :]
-            other = _sum(rest) if any(t is not None for _, t in rest) else node.graph.const(sum(n for n, _ in rest))
-            yield from _match_scaled(wanted[1], other, bound)
+            yield from _match_scaled(wanted[1], _sum(node.graph, rest), bound)
 
 
 def _match_scaled(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
