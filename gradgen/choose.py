@@ -55,7 +55,7 @@ class Choice:
         self._elsewhere = self._errors_elsewhere([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where inputs are labels or nearly meet, which are told, and change no form and no arithmetic."""
+        """The errors where inputs are labels or nearly meet, which change no form, but maybe the type of float32's."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
         return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
@@ -66,6 +66,8 @@ class Choice:
         new = self._forms.settled(node, standing.forms[node])
         if new is not standing.forms[node]:
             quality, notes = standing.quality[node], standing.notes[node]
+            if not math.isfinite(quality.double.error):  # at large inputs, maybe, which have the limit too
+                quality = standing.measured(node, new, near=False)
             standing.take(node, new, quality, notes, SETTLED, "the other is off there")
 
     def form(self, node: Node) -> Node:
@@ -121,7 +123,7 @@ class Choice:
         Where hyper-parameters are near their defaults, or just where they have them, without corrections.
         """
         known = [node for node in nodes if node in self._standing.forms]
-        found = [self._standing.quality[node] for node in known]
+        found = [self.quality(node) for node in known]
         every = [(quality.single.error, quality.wide.error) for quality in found]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
         is_corrected = any(map(self._corrections.is_corrected, known))

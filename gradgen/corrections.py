@@ -87,8 +87,10 @@ class Corrections:
         found.setdefault(rational.expanded(best), (notes, ""))
         if is_any:
             found.setdefault(rational.expanded(node), ([], ""))
+        poles = standing.inputs_with_poles(best)
         for form, (before, how) in found.items():
-            yield form, before, how
+            if form is best or set(standing.inputs_with_poles(form)) <= {*poles}:
+                yield form, before, how
 
     def is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""

@@ -18,6 +18,7 @@ from gradgen import mpfr
 from gradgen.evaluate import values
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
 from gradgen.model import FORMATS, Point, Program
+from gradgen.ulp import LARGEST
 
 _SHARES = (1.0, 1.25, 1.625)
 _FRACTIONS = (3.964, 2.6851, 0.6524)
@@ -35,6 +36,8 @@ _APART = 2.0**-20  # of two numbers that are not one by rounding
 _DENOMINATORS = 1000  # up to which a limit is taken for a fraction
 _STEADY = 0.01  # by how much powers that two pairs of values tell of may differ
 _LEAST_POWER = 0.05  # of the distance, that an exponential is taken of
+_REACHED = 1e18  # where a limit that is had exponentially fast is had for certain
+_NOTHING = mpf(2) ** -1200  # below any number that a double holds
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
@@ -105,6 +108,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         return form  # which numbers it is true for cannot be known from some
     held = [name for name in names if _may_be_held(hyper.get(name))]
     limits: dict[tuple[Node, int], list[tuple[Node, tuple[Node, ...]]]] = {}
+    reached = set()
     for x, sign in itertools.product(read, (1, -1)):
         others = [other for other in read if other is not x]
         for side, given in itertools.product(_SIDES if others else (None,), ((), held) if held else ((),)):
@@ -121,12 +125,23 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
                 alike = [_is_alike(graph, name, hyper[name]) for name in given]
                 alike += [_is_alike(graph, str(other.value), side) for other in others if side]
                 limits.setdefault((x, sign), []).append((limit, tuple(alike)))
+                if len(names) == 1 and _is_reached(limit, exact, program, str(x.value), sign):
+                    reached.add((x, sign))
                 if side is None:
                     break
     for limit, conditions in dict.fromkeys(itertools.chain(*limits.values())):
         places = [place for place, found in limits.items() if (limit, conditions) in found]
-        form = graph.where(reduce(partial(graph.apply, "and"), conditions, _condition(places, read)), limit, form)
+        end = sympy.Float(_REACHED) if reached.issuperset(places) else sympy.oo
+        form = graph.where(reduce(partial(graph.apply, "and"), conditions, _condition(places, read, end)), limit, form)
     return form
+
+
+def _is_reached(limit: Node, exact: Exact, program: Program, name: str, sign: int) -> bool:
+    """Whether the limit is there long before infinity, and the program no number somewhere between, for overflow."""
+    if limit.number is None or math.isfinite(program([{name: sign * LARGEST["float64"]}])[-1].item()):
+        return False
+    value = exact({name: sign * _REACHED})
+    return value is not None and abs(value - mpf(float(limit.number))) < _NOTHING
 
 
 def _is_off(program: Program, ends: Sequence[Point], name: str, sign: int) -> bool:
@@ -242,8 +257,11 @@ def _varied(hyper: Mapping[str, float | bool], held: bool) -> list[dict[str, flo
     return [row for k, row in enumerate(rows) if row not in rows[:k]]
 
 
-def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node:
-    """The condition that one of some inputs is infinite, of some sign each, and no other is NaN."""
+def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node], end: Expr) -> Node:
+    """The condition that one of some inputs is infinite, of some sign each, and no other is NaN.
+
+    Or that it is so large: then it is the only one.
+    """
     graph = read[0].graph
     sizes = [graph.apply("abs", x) for x in read]
     if len(read) == 2 and len(places) == 4:  # one of both; NaN shows in both extremes
@@ -252,9 +270,10 @@ def _condition(places: Sequence[tuple[Node, int]], read: Sequence[Node]) -> Node
     conditions = []
     for x in dict.fromkeys(x for x, _ in places):
         signs = [sign for y, sign in places if y is x]
-        size, end = (graph.apply("abs", x), sympy.oo) if len(signs) == 2 else (x, signs[0] * sympy.oo)
+        size, sign = (graph.apply("abs", x), 1) if len(signs) == 2 else (x, signs[0])
+        is_there = "eq" if end.is_infinite else "ge" if sign > 0 else "le"
         others = [graph.apply("lt", size, sympy.oo) for y, size in zip(read, sizes, strict=True) if y is not x]
-        conditions.append(reduce(partial(graph.apply, "and"), others, graph.apply("eq", size, end)))
+        conditions.append(reduce(partial(graph.apply, "and"), others, graph.apply(is_there, size, sign * end)))
     return reduce(partial(graph.apply, "or"), conditions)
 
 

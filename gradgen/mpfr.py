@@ -179,7 +179,7 @@ class Evaluation:
         hidden: list[float] = []
         for place, (node, args) in enumerate(zip(self._program.order, self._program.args, strict=True)):
             sizes, left = [*map(self._exponent, args)], [hidden[arg] for arg in args]
-            found = [-math.inf]
+            found: Sequence[float] = []
             if node.op == "add":
                 small, large = sorted(sizes)
                 found = [*left, small if large - small > mpmath.mp.prec else -math.inf]
@@ -187,15 +187,16 @@ class Evaluation:
                 found = [left[1] if self._found[args[0]] else left[2]]
             elif max(left, default=-math.inf) > -math.inf:
                 found = [*self._passed_on(node, self._exponent(place), sizes, left)]
-            hidden.append(max(found))
+            hidden.append(max(found, default=-math.inf))
         return max((hidden[root] for root in self._program.roots if not self._found[root]), default=-math.inf)
 
     def _passed_on(self, node: Node, size: float, sizes: Sequence[float], hidden: Sequence[float]) -> Iterator[float]:
         """The exponents of what is hidden in a node by each of its operands, from all of their exponents."""
         exponent = node.args[1].number if node.op == "pow" else None
+        vanishes = node.op in PRIMITIVES and "vanishes" in PRIMITIVES[node.op].growth
         for k, (left, of_arg) in enumerate(zip(hidden, sizes, strict=True)):
-            if left == -math.inf:
-                continue
+            if left == -math.inf or (size == -math.inf and vanishes and left < of_arg):
+                continue  # exp(-t) is 0 as well where t is half as large
             if node.op == "mul":
                 yield left + max(sizes[1 - k], hidden[1 - k])
             elif of_arg == -math.inf:

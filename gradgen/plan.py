@@ -523,7 +523,8 @@ def _statements(
             uses[node.args[0]] += 1
     width: dict[Node, int] = {}
     chosen: list[Node] = []
-    with_errors = {node for pair in errors.items() for node in pair if node.args}
+    read = {*order}
+    with_errors = {node for pair in errors.items() if pair[1] in read for node in pair if node.args}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
         width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)

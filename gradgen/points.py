@@ -33,6 +33,8 @@ _LABELS = (0.0, 1.0)  # of which one of several inputs often is one, beside othe
 _SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9, 19, 38, 110, 731, 1100)}
 _FAR = (4, 5, 6, 8, 11, 15)  # powers of two
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
+_OPPOSITE = 600  # the power of two, and its inverse, of two inputs whose quotient overflows or vanishes
+_OPPOSITES = 6  # pairs of those
 TUPLES = 1 << 12  # of several inputs, of which some are near the largest number
 _ALIKE = 32  # points where two inputs are the same but for the sign, of the sizes that exponentials tell apart
 _BISECTIONS = 10
@@ -85,6 +87,11 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
     for name, exponent in itertools.product(tensors, spread[::3]):  # one of them extreme
         others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
         yield {**others, name: rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))}
+    if dtype == "float64" and magnitude > _OPPOSITE:  # float32 is looked at in very many tuples of every size
+        for large, small in itertools.islice(itertools.permutations(tensors, 2), _OPPOSITES):
+            others = {other: rounded(randoms.choice(singles[: 2 * _ORDINARY])) for other in tensors}
+            sizes = (math.ldexp(randoms.uniform(1, 2), sign * _OPPOSITE) for sign in (1, -1))
+            yield {**others, **dict(zip((large, small), sizes, strict=True))}
 
 
 def labels(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:

@@ -57,6 +57,11 @@ def _are_positive(a: Expr, b: Expr) -> bool:
     return bool(a.is_positive and b.is_positive)
 
 
+def _is_negative_coefficient(a: Expr, b: Expr) -> bool:
+    """Whether a root is taken of what is positive for a negative coefficient."""
+    return bool(b.is_negative and not a.is_Integer)
+
+
 def _is_no_half(a: Expr) -> bool:
     return not (2 * a).is_integer
 
@@ -451,6 +456,14 @@ RULES: tuple[Rule, ...] = (
             ("1/(hypot(1, u) - u)", "where(gt(u, 0), hypot(1, u) + u, 1/(hypot(1, u) - u))"),
             ("1/(hypot(1, u) + u)", "where(lt(u, 0), hypot(1, u) - u, 1/(hypot(1, u) + u))"),
             ("hypot(u, v) + u", "where(gt(-2*u, abs(v)), v*(v/(hypot(u, v) - u)), hypot(u, v) + u)"),
+            (
+                "u + v - hypot(u, v)",
+                "where(gt(u + v, 0), 2*u*unit(v, u + v + hypot(u, v)), u + v - hypot(u, v))",
+            ),
+            (
+                "u + v + hypot(u, v)",
+                "where(lt(u + v, 0), 2*u*unit(v, u + v - hypot(u, v)), u + v + hypot(u, v))",
+            ),
             ("1 + u/sqrt(v)", "where(lt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) - u), 1 + u/sqrt(v))"),
             ("1 - u/sqrt(v)", "where(gt(u, 0), (v - u**2)/sqrt(v)/(sqrt(v) + u), 1 - u/sqrt(v))"),
             (
@@ -660,6 +673,32 @@ RULES: tuple[Rule, ...] = (
         "where(lt(abs(log(u*sign(v)) + log(abs(v))), 350), log(u*v), log(u*sign(v)) + log(abs(v)))",
         "the product overflows or vanishes long before its logarithm",
         tried=True,
+    ),
+    Rule(
+        "log(u/v)",
+        "where(lt(abs(log(u*sign(v)) - log(abs(v))), 350), log(u/v), log(u*sign(v)) - log(abs(v)))",
+        "the quotient overflows or vanishes long before its logarithm",
+        tried=True,
+    ),
+    Rule(
+        "log(sigmoid(u) + sigmoid(-u)*exp(v))",
+        "where(lt(maximum(u, v), -1), logaddexp(u, v) - softplus(u), log1p(expm1(v)*sigmoid(-u)))",
+        "both terms vanish long before their logarithm is large",
+        tried=True,
+    ),
+    Rule(
+        "(-expm1(b*exp(u)))**a",
+        "where(lt(u, 0), exp(a*u)*(-b*exprel(b*exp(u), 1))**a, (-expm1(b*exp(u)))**a)",
+        "the exponential vanishes long before its root",
+        _is_negative_coefficient,
+        tried=True,
+    ),
+    *(
+        Rule(pattern, replacement, "0/0 at u = 0", tried=True, varies="v", symbolic="v")
+        for pattern, replacement in (
+            ("u/expm1(u*v)", "1/(v*exprel(u*v, 1))"),
+            ("u/expm1(u/v)", "v/exprel(u/v, 1)"),
+        )
     ),
     Rule(
         "log(u/(u + v))",

@@ -13,7 +13,7 @@ from gradgen.graph import Node, inputs_of
 from gradgen.patches import Patch, Patches
 from gradgen.printers.base import Printer
 from gradgen.quality import TARGET, Quality, rank
-from gradgen.rewrite import factored
+from gradgen.rewrite import factored, factors
 from gradgen.search import SINGULAR, LookedAt
 from gradgen.standing import Note, Standing, each_once, reads_more
 from gradgen.subproblems import Subproblems
@@ -104,9 +104,9 @@ class Singularities:
 
     def _patch_near(self, node: Node, expansion: Expansion) -> Patch | None:
         """Take the series of a result, or of a part of it, near a removable singularity, if that is better."""
-        standing, place = self._standing, expansion.place
+        standing, place, zero = self._standing, expansion.place, _where_zero(expansion.place)
         quality, before, column = standing.quality[node], standing.forms[node], standing.column(node)
-        if expansion.change is None and standing.poles.has(place, inputs_of([place])):
+        if expansion.change is None and (not zero or standing.poles.has(place, zero)):
             return None
         has_pole = expansion.whole is not None or self._has_pole_at(before, expansion)
         if not self._is_singular(node) and not has_pole:
@@ -127,7 +127,7 @@ class Singularities:
             return None
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
-        is_removed = is_other or not standing.poles.has(best.form, inputs_of([place]))
+        is_removed = is_other or not standing.poles.has(best.form, zero)
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
@@ -157,7 +157,7 @@ class Singularities:
         if expansion.change is not None:
             return self._has_pole_within(expansion.change, form)
         if place.op in ("mul", "hypot"):  # a product is 0 where an input is, a norm where all are
-            return poles.has(form, set(inputs_of([place])).intersection(self._standing.tensors))
+            return poles.has(form, set(_where_zero(place)).intersection(self._standing.tensors))
         return poles.has(form if variable is place else expansion.root, inputs_of([variable]))
 
     def _has_pole_within(self, change: variables.Change, form: Node) -> bool:
@@ -210,3 +210,9 @@ class Singularities:
         """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
         poles = self._standing.inputs_with_poles(self._standing.forms[node])
         return [name for name in poles if self._standing.poles.has_limit(node, name)]
+
+
+def _where_zero(place: Node) -> list[str]:
+    """The inputs that are zero where a variable is: of a quotient not those that it is divided by."""
+    _, found = factors(place)
+    return inputs_of([base for base, exponent in found if exponent > 0])

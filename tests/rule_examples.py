@@ -294,6 +294,8 @@ EXAMPLES = {
     "1/(hypot(1, u) - u)": Example("1/(sqrt(1 + x**2) - x)", x=1e8),
     "1/(hypot(1, u) + u)": Example("1/(sqrt(1 + x**2) + x)", x=-1e8),
     "hypot(u, v) + u": Example("sqrt(x**2 + y**2) + x", x=-1e8, y=1.5),
+    "u + v - hypot(u, v)": Example("x + y - sqrt(x**2 + y**2)", x=5e-29, y=300.0),
+    "u + v + hypot(u, v)": Example("x + y + sqrt(x**2 + y**2)", x=-5e-29, y=-300.0),
     "1 + u/sqrt(v)": Example("(1 + x/sqrt(x**2 + k))/2", x=-1e8, k=1.5),
     "1 - u/sqrt(v)": Example("1 - x/sqrt(x**2 + k)", x=1e8, k=1.5),
     "1 + unit(u, hypot(v, u))": Example("1 + x/sqrt(x**2 + y**2)", x=-1e8, y=1.5),
@@ -389,6 +391,13 @@ EXAMPLES = {
     },
     "log(t*exp(u) + w*exp(v))": Example("log(k*exp(-(x - 2)**2/2) + (1 - k)*exp(-(x + 2)**2/2))", x=60.0, k=0.3),
     "log(u*v)": Example("log(x*y)", x=1e200, y=1e200),
+    "log(u/v)": Example("log(x/y)", x=1e200, y=1e-200),
+    "log(sigmoid(u) + sigmoid(-u)*exp(v))": Example(
+        "log(1/(1 + exp(-x)) + (1 - 1/(1 + exp(-x)))*exp(-exp(y)))", x=-800.0, y=7.0
+    ),
+    "(-expm1(b*exp(u)))**a": Example("sqrt(1 - exp(-2*exp(x)))", x=-760.0),
+    "u/expm1(u*v)": Example("x/(exp(x*y) - 1)", x=0.0, y=0.5),
+    "u/expm1(u/v)": Example("x/(exp(x/y) - 1)", x=0.0, y=0.5),
     "log(u/(u + v))": Example("log(x/(x + y))", x=1.0, y=1e-20),
     "u/(a + abs(u))": Example("x*log(1 + exp(x))/(1 + abs(x))", after="u/(a + abs(u))", x=1e200),
     "u**-2*v**-1": Example("1/(x**2*y)", x=1e200, y=1e-200),

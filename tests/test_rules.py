@@ -19,6 +19,7 @@ from gradgen.rules import (
     Rule,
     _is_irrational,
     _is_multiple_of_pi,
+    _is_negative_coefficient,
     _is_no_half,
     _is_reciprocal_or_high,
     _turns,
@@ -29,6 +30,7 @@ UNITS = {
     _is_multiple_of_pi: sympy.pi / 3,
     _is_no_half: sympy.Rational(1, 5),
     _is_irrational: sympy.sqrt(2) / 9,
+    _is_negative_coefficient: -sympy.Rational(1, 2),
     **dict.fromkeys((_turns, _is_reciprocal_or_high), sympy.Integer(-1)),
 }
 
@@ -47,7 +49,11 @@ ALWAYS = {
     "atan(u) - atan(v)": "gt(pow(maximum(1, maximum(abs(u), abs(v))), -1), 0)",
     "log(u) - log(v)": "gt(v, 0)",
 }
-FAR = ("log(u*v)", "log(u**2 + v**2)")  # those with a branch for numbers farther out than others are looked at with
+FAR = (
+    "log(u*v)",
+    "log(u/v)",
+    "log(u**2 + v**2)",
+)  # those with a branch for numbers farther out than others are looked at with
 
 
 def drawn(randoms: random.Random, turn: int) -> dict[str, mpf]:
@@ -72,7 +78,8 @@ def test_rule_is_an_identity(rule: Rule) -> None:
     with mpmath.workdps(500):  # of which large exponentials that cancel take some
         for turn in range(160):
             scale = mpf(10) ** 200 if rule.pattern in FAR and turn % 2 else mpf(1)
-            point = {name: value * scale for name, value in drawn(randoms, turn).items()}
+            point = drawn(randoms, turn)
+            point["v"] *= scale
             unit = UNITS.get(rule.condition, sympy.Integer(1))
             numbers = {name: unit * sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
             given = [number for name, number in numbers.items() if name in inputs_of([pattern.pattern])]
