@@ -123,8 +123,10 @@ class Choice:
         Where hyper-parameters are near their defaults, or just where they have them, without corrections.
         """
         known = [node for node in nodes if node in self._standing.forms]
-        found = [self.quality(node) for node in known]
-        every = [(quality.single.error, quality.wide.error) for quality in found]
+        found = [self._standing.quality[node] for node in known]
+        every = [
+            self._with_elsewhere(node, (q.single.error, q.wide.error)) for node, q in zip(known, found, strict=True)
+        ]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
         if at_defaults:
@@ -136,6 +138,12 @@ class Choice:
             every = ordinary  # by where something can be saved
         errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
         return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
+
+    def _with_elsewhere(self, node: Node, errors: tuple[float, float]) -> tuple[float, float]:
+        """The errors of float32 in both arithmetics; with those elsewhere, unless nothing can be saved there."""
+        quality = self.quality(node)
+        told = quality.single.error, quality.wide.error
+        return told if min(told) <= LOST else errors
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

@@ -70,11 +70,11 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Equation:
-    """`left` = `node`; with `by`, the derivative of `left` by that input."""
+    """`left` = `node`; with `by`, the derivative of `left` by these inputs in turn."""
 
     left: str
     node: Node
-    by: str = ""
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,25 @@ class Explanation:
         """The derivative of each output by each differentiable input, in the sound form that kernels are made from."""
         lefts = _lefts(self.formula, self.operation.outputs)
         pairs = [(left, by) for by in self.operation.differentiable for left in lefts]
-        found = [Equation(left, d, by) for (left, by), d in zip(pairs, self._derivatives, strict=True)]
+        found = [Equation(left, d, (by,)) for (left, by), d in zip(pairs, self._derivatives, strict=True)]
+        return self._with_names(found)
+
+    def second_derivatives(self) -> Block:
+        """The second derivatives of each output, each mixed one once, in the same form."""
+        wrt, lefts = self.operation.differentiable, _lefts(self.formula, self.operation.outputs)
+        inputs = [self._graph.input(name) for name in wrt]
+        found = []
+        for k, derivative in enumerate(self._derivatives):
+            first, left = k // len(lefts), lefts[k % len(lefts)]
+            row, _ = _sound(_gradient(derivative, inputs[first:], wrt[first:]))
+            found += [Equation(left, d, (wrt[first], by)) for by, d in zip(wrt[first:], row, strict=True)]
+        return self._with_names(found)
+
+    def _with_names(self, found: Sequence[Equation]) -> Block:
+        """Equations, after those of what they have in common."""
         sound = rewrite([self._convert(expression) for _, expression in self.formula.names])
         hints = {node: name for node, (name, _) in zip(sound, self.formula.names, strict=True)}
-        names = _named(self._derivatives, hints, _WORTH)
+        names = _named([equation.node for equation in found], hints, _WORTH)
         return Block([*(Equation(name, node) for node, name in names.items()), *found], names)
 
     def memory(self, name: str) -> tuple[list[str], list[str]]:
@@ -254,7 +269,7 @@ class Explanation:
         if self.operation.backward is not None:
             parts.append(_displayed(self.derivatives(), heads))
         if second and self.operation.double_backward is not None:
-            parts += ["% double backward", _displayed(_kernel_block(self.operation.double_backward.readable), {})]
+            parts.append(_displayed(self.second_derivatives(), heads))
         return "\n".join(parts)
 
 
@@ -432,7 +447,7 @@ _OWN = {
 def _plain(block: Block) -> list[str]:
     """The equations as lines of plain text."""
     lines = [
-        f"d {equation.left}/d {equation.by} = {text}" if equation.by else f"{equation.left} = {text}"
+        f"d {equation.left}/d {' d '.join(equation.by)} = {text}" if equation.by else f"{equation.left} = {text}"
         for equation, text in block.texts(Printer(block.names))
     ]
     used = _functions(equation.node for equation in block.equations)
@@ -445,12 +460,21 @@ def _displayed(block: Block, heads: Mapping[str, str]) -> str:
     for equation, text in block.texts(LatexPrinter(block.names)):
         left = heads.get(equation.left, symbol(equation.left))
         if equation.by:
-            left = rf"\frac{{\partial {left}}}{{\partial {symbol(equation.by)}}}"
+            left = _derivative(left, equation.by)
         rows.append((left, text))
     if len(rows) == 1:
         return f"\\[\n  {rows[0][0]} = {rows[0][1]}\n\\]"
     lines = " \\\\\n".join(f"    {left} &= {text}" for left, text in rows)
     return f"\\[\n  \\begin{{aligned}}\n{lines}\n  \\end{{aligned}}\n\\]"
+
+
+def _derivative(left: str, by: tuple[str, ...]) -> str:
+    """The derivative of something by one input or two, in LaTeX."""
+    if len(by) == 1:
+        return rf"\frac{{\partial {left}}}{{\partial {symbol(by[0])}}}"
+    below = [rf"\partial {symbol(name)}" for name in by]
+    both = f"{below[0]}^{{2}}" if by[0] == by[1] else r" \, ".join(below)
+    return rf"\frac{{\partial^{{2}} {left}}}{{{both}}}"
 
 
 # Cost

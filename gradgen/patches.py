@@ -97,7 +97,7 @@ class Patches:
             patience = patience - 1 if best is before else _PATIENCE
             form, (_, reach), _ = seeming
             by, tries = _THROUGH_POINTS, []
-            if best.quality.error > TARGET and _FARTHER <= reach < _FARTHEST:
+            if best.quality.ordinary > TARGET and _FARTHER <= reach < _FARTHEST:  # elsewhere they cannot help
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
                 intervals = [(-more, more) for more in farther]
                 tries = [Try(form, wide, near) for wide in intervals for near in expansion.farther(leading, wide)]

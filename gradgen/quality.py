@@ -49,6 +49,11 @@ class Quality:
         return max(self.double.error, min(self.single.error, self.wide.error))
 
     @property
+    def ordinary(self) -> float:
+        """The worst error where neither inputs nor result are extreme, float32 being computed in the better way."""
+        return max(self.double.ordinary, min(self.single.ordinary, self.wide.ordinary))
+
+    @property
     def normal(self) -> float:
         """The worst error of a result that is no subnormal number, in float64 arithmetic."""
         return max(self.wide.normal, self.double.normal)

@@ -12,6 +12,9 @@ import pytest
 import torch
 from building import build
 
+from gradgen.exact import Exact
+from gradgen.ulp import mixed_error
+
 # Products in which another factor explodes: the zero must not win.
 PRODUCTS = [
     ("x*exp(x)/cosh(x)", 1000.0),
@@ -669,3 +672,55 @@ def test_what_vanishes_faster_than_the_difference_of_inputs(formula: str, path: 
             # In units of what any method working on rounded inputs could give: the scale is that of the derivatives.
             scale = max(abs(exact), abs(x * mpmath.log(p / q)))
             assert abs(value - exact) <= 4 * 2.0**-53 * scale, (x, y)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_exponentials_of_exponentials_have_vanished(path: str, dtype: str, tmp_path: Path) -> None:
+    """The density of the Gumbel distribution: the sum in its exponent is infinity less infinity, or overflows alone."""
+    module, _ = build("@op\ndef f(x):\n    return exp(-x - exp(-x))\n", tmp_path)
+    most = torch.finfo(getattr(torch, dtype)).max
+    x = torch.tensor([-math.inf, -most, -most / 1.9, -200.0], dtype=getattr(torch, dtype), requires_grad=True)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        out = module.f(x)
+        (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        assert out.tolist() == slope.tolist() == [0, 0, 0, 0]
+        assert torch.autograd.grad(slope.sum(), x)[0].tolist()[0] == 0
+
+
+TAILS = {  # value and first derivatives at points that used to be infinite, or to have no digits
+    "a + b - sqrt(a**2 + b**2)": [(4.75e-29, 295.0), (1e-250, 3.0), (-2.0, -3.0)],
+    "a + b + sqrt(a**2 + b**2)": [(-4.75e-29, -295.0), (2.0, 3.0)],
+    "sqrt(1 - exp(-2*exp(a)))": [(-740.0,), (-80.0,), (0.5,)],
+    "log(a/b)": [(1e200, 1e-200), (1e-200, 1e200), (3.0, 3.00001)],
+    "log(1/(1 + exp(-a)) + (1 - 1/(1 + exp(-a)))*exp(-exp(b)))": [(-800.0, 7.0), (-2.0, 0.3), (3.0, -20.0)],
+}
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("formula", TAILS)
+def test_digits_in_tails(formula: str, path: str, tmp_path: Path) -> None:
+    names = ["a", "b"] if "b" in formula else ["a"]
+    module, (written,) = build(f"@op\ndef f({', '.join(names)}):\n    return {formula}\n", tmp_path)
+    exact = Exact(written)
+    for point in TAILS[formula]:
+        at = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in point]
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            out = module.f(*at)
+            slopes = torch.autograd.grad(out, at)
+        known = dict(zip(names, point, strict=True))
+        for found, by in zip((out, *slopes), ("", *names), strict=True):
+            right = exact.derivative(known, by)
+            scale = max(abs(known[name] * exact.derivative(known, by + name)) for name in names)
+            assert mixed_error(found.item(), right, scale, "float64") <= 4, (point, by)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_quotient_of_inputs_has_its_removable_singularity(path: str, dtype: str, tmp_path: Path) -> None:
+    """Both are not 0 where it is: the denominator was taken to be, and nothing was removed."""
+    module, _ = build("@op\ndef f(a, b):\n    return a/(exp(a/b) - 1)\n", tmp_path)
+    at = [torch.tensor(v, dtype=getattr(torch, dtype), requires_grad=True) for v in (0.0, 0.5)]
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        out = module.f(*at)
+        assert (out.item(), *(slope.item() for slope in torch.autograd.grad(out, at))) == (0.5, -0.5, 1)

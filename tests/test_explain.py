@@ -275,9 +275,17 @@ class TestLatex:
             else:
                 assert opened.pop() == environment
         assert not opened
-        assert text.count("\\[\n") == text.count("\n\\]") == 3 - ("double backward" not in text)
+        blocks = 2 + (explanation.operation.double_backward is not None)
+        assert text.count("\\[\n") == text.count("\n\\]") == blocks - (explanation.operation.backward is None)
+        assert text.count(r"\frac{\partial^{2}") == (blocks == 3) * self.seconds(explanation)
         assert all(symbol(p.name) in text for p in explanation.formula.parameters)
         assert "nan" not in text.lower()
+
+    @staticmethod
+    def seconds(explanation: Explanation) -> int:
+        """How many second derivatives there are, a mixed one once."""
+        count = len(explanation.operation.differentiable)
+        return len(explanation.operation.outputs) * count * (count + 1) // 2
 
     def test_of_swish(self) -> None:
         assert explained("swish").latex().splitlines() == [

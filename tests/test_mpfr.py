@@ -170,6 +170,7 @@ def test_bits_that_a_sum_loses(power: int) -> None:
         ("x**2 - x*x", -math.inf),
         ("sqrt(x) - sqrt(x)", -math.inf),
         ("(1 + x) - 1 + x", -math.inf),  # not 0
+        ("exp(-(exp(1/x) + 1))", -math.inf),  # what is lost beside a number that large cannot make its exponential any
     ],
 )
 def test_what_a_zero_may_hide(text: str, hidden: float) -> None:

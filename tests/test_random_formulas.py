@@ -228,7 +228,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(15)
+@tried(10)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
     compare(text, "torch")
@@ -270,7 +270,7 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
     return found
 
 
-@tried(15)
+@tried(6)
 @given(text=formulas())
 def test_what_is_computed_is_never_worse_than_what_was_written(text: str) -> None:
     assert worse(text) == []
@@ -367,7 +367,7 @@ def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
-@tried(8)
+@tried(5)
 @given(text=formulas())
 def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
     assert worse_than_typed(text)[1] == []

@@ -55,6 +55,7 @@ def _rows(outcome: Outcome, bar: float) -> Iterator[_Row]:
     for (dtype, kind), rows in groups.items():
         ours = [row for row in rows.values() if row.path != PEER]
         worst = max(ours, key=lambda row: row.worst)
+        at = next((row.bad_at for row in ours if row.bad), worst.at)  # what is bad has no error
         apart = [row.apart for row in rows.values() if row.apart is not None]
         yield [
             dtype,
@@ -62,7 +63,7 @@ def _rows(outcome: Outcome, bar: float) -> Iterator[_Row]:
             *[_cell(rows.get(column), bar) for column in columns],
             number(max(apart)) if apart else "",
             _bad(max(row.bad for row in ours)),
-            Text(worst.at.partition(": ")[0]),
+            Text(at.partition(": ")[0]),
         ]
     for name in dict.fromkeys(check.name for check in outcome.checks):
         by_path = {check.path: check for check in outcome.checks if check.name == name}
