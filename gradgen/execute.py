@@ -54,7 +54,8 @@ class SpecFile:
         try:
             self.text = path.read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise GradgenError(f"cannot read the spec file: {error.strerror}", file=path) from error
+            hint = "Name one of the files in it." if path.is_dir() else None
+            raise GradgenError(f"cannot read the spec file: {error.strerror}", file=path, hint=hint) from error
         except UnicodeDecodeError as error:
             problem = "cannot read the spec file: it is not UTF-8 text"
             raise GradgenError(problem, file=path, hint="Save it as UTF-8.") from error

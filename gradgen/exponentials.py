@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from itertools import groupby, permutations, product
 
 import sympy
@@ -57,6 +57,7 @@ def derivative(node: Node, path: Sequence[Node]) -> Node | None:
     return _if_sums(partial(_Sums(node.graph).derivative, node, path))
 
 
+@lru_cache(maxsize=64)  # of terms and parts it is asked for again and again
 def _quotient(node: Node) -> Node | None:
     return _if_sums(partial(_Sums(node.graph).quotient, node))
 
@@ -175,6 +176,7 @@ class _Sums:
         self._arguments: dict[Node, Symbol] = {}
         self._atoms: dict[Node, Symbol] = {}
         self._done: dict[Node, Expr] = {}
+        self._outermost_of: dict[_Sum, list[Exponent]] = {}
 
     # From nodes to SymPy
 
@@ -353,6 +355,11 @@ class _Sums:
 
     def _outermost(self, one: _Sum) -> list[Exponent]:
         """The exponents of which one is the largest: none lies between two others, or is known to be less than one."""
+        if one not in self._outermost_of:
+            self._outermost_of[one] = self._found_outermost(one)
+        return self._outermost_of[one]
+
+    def _found_outermost(self, one: _Sum) -> list[Exponent]:
         found = [u for u in one.parts if not any(_is_between(u, a, b) for a, b in permutations(one.parts, 2))]
         for u, v in permutations(found, 2):
             if u in found and v in found and known_sign(self._argument(_plus(u, v, -1))) < 0:

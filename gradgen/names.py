@@ -15,7 +15,7 @@ _C_WORDS = """
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
     class delete new operator private protected public template this throw try catch typename using namespace virtual
     friend explicit export mutable and or not xor bool true false nullptr constexpr alignas alignof thread_local
-    real half complex imaginary errno stdin stdout stderr linux unix i n
+    real half complex imaginary errno stdin stdout stderr linux unix
     threadIdx blockIdx blockDim gridDim warpSize
 """.split()  # noqa: SIM905 - as a list of strings it would take forty lines
 _PYTHON_NAMES = ["torch", "rt", "wanted", "like", "math", "None", "True", "False"]
@@ -90,10 +90,10 @@ class Namer:
         return self.statement(self._numbered("term" if weighted else _NOUNS.get(node.op, op)))
 
     def _numbered(self, noun: str) -> str:
-        number = 1
-        while f"{noun}{number}" in self._scope or f"{noun}{number}" in RESERVED:
+        number, stem = 1, f"{noun}_" if noun[-1].isdigit() else noun  # expm1_1
+        while f"{stem}{number}" in self._scope or f"{stem}{number}" in RESERVED:
             number += 1
-        return f"{noun}{number}"
+        return f"{stem}{number}"
 
 
 def _valid(name: str) -> str:

@@ -15,6 +15,8 @@ from building import build
 from gradgen.exact import Exact
 from gradgen.ulp import mixed_error
 
+pytestmark = pytest.mark.usefixtures("first_order")
+
 # Products in which another factor explodes: the zero must not win.
 PRODUCTS = [
     ("x*exp(x)/cosh(x)", 1000.0),
@@ -113,6 +115,7 @@ def test_powers_of_hundreds(formula: str, at: float, expected: float, tmp_path: 
     assert module.f(torch.tensor(at, dtype=torch.float64)).item() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.second_order
 def test_a_number_is_written_out_where_it_is_read(tmp_path: Path) -> None:
     """One had a name that was given in a block that had not been entered."""
     text = """
@@ -175,6 +178,7 @@ def test_an_infinite_default(tmp_path: Path) -> None:
     assert module.f(torch.tensor([3.0, -5.0])).tolist() == [math.inf, -math.inf]
 
 
+@pytest.mark.second_order
 def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
     """Python refuses to divide by 0; tensors and kernels give what IEEE says."""
     module, _ = build("@op\ndef f(x, k: float = 1.0):\n    return x**2/(2*k**2) + x*(1 + 1/k)\n", tmp_path)
@@ -269,6 +273,7 @@ def test_float32_is_wide_for_the_default_where_only_others_are_lost(tmp_path: Pa
     assert module.f(x).tolist() == pytest.approx(expected.tolist(), rel=close, abs=0)
 
 
+@pytest.mark.second_order
 def test_a_power_of_0_in_a_term_of_a_series_is_none(tmp_path: Path) -> None:
     """It was put near x = 1, and its logarithm is no number: the search ended in an error."""
     module, _ = build("@op\ndef f(x, a: float = 0.1):\n    return (1 - x)**(a - 1)\n", tmp_path)
@@ -419,6 +424,7 @@ def test_powers_of_two_are_exact_where_they_are_whole(base: str, tmp_path: Path)
             assert torch.equal(module.f(exponents), {"2": 2.0, "8": 8.0}.get(base, 0.5) ** exponents)
 
 
+@pytest.mark.second_order
 def test_a_formula_with_a_derivative_that_is_nothing_but_0(tmp_path: Path) -> None:
     """Rounding leaves something of it in every precision, which is not to be taken for a number that cannot be had."""
     text = "@op\ndef f(x, y):\n    return acosh(1 + 2*(x - y)**2/((1 - x**2)*(1 - y**2)))\n"
@@ -442,6 +448,7 @@ SECOND = [
 ]
 
 
+@pytest.mark.second_order
 @pytest.mark.parametrize(("formula", "x", "expected"), SECOND)
 def test_second_derivative(formula: str, x: float, expected: float, tmp_path: Path) -> None:
     module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
@@ -463,6 +470,7 @@ def test_a_kink_that_is_one_for_some_hyper_parameters_stays_one(formula: str, k:
     assert x.grad.item() in (0.0, k)
 
 
+@pytest.mark.second_order
 @pytest.mark.parametrize("formula", ["Max(x, 1), x**2", "Max(x*y, 1), y", "Piecewise((x*y**2, x > 0), (0, True)), x"])
 def test_several_outputs_with_branches(formula: str, tmp_path: Path) -> None:
     module, _ = build(f"@op\ndef f(x, y):\n    return {formula}\n", tmp_path)
@@ -473,6 +481,7 @@ def test_several_outputs_with_branches(formula: str, tmp_path: Path) -> None:
             assert torch.autograd.gradgradcheck(module.f, inputs)
 
 
+@pytest.mark.second_order
 @pytest.mark.parametrize(("k", "expected"), [(0.0, 0.0), (1.0, 0.0), (2.0, 2.0), (3.0, 0.0)])
 def test_the_second_derivative_of_a_power_at_zero(k: float, expected: float, tmp_path: Path) -> None:
     """k*(k - 1)*x**(k - 2): a zero in front of an infinite power wins."""
@@ -674,6 +683,7 @@ def test_what_vanishes_faster_than_the_difference_of_inputs(formula: str, path: 
             assert abs(value - exact) <= 4 * 2.0**-53 * scale, (x, y)
 
 
+@pytest.mark.second_order
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_exponentials_of_exponentials_have_vanished(path: str, dtype: str, tmp_path: Path) -> None:

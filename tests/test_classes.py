@@ -138,6 +138,7 @@ def similar(names: Sequence[str], dtype: torch.dtype) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.usefixtures("first_order")
 @pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
 def test_class(text: str, tmp_path: Path) -> None:
     names = set(re.findall(r"\b[xyzakp]\b", text))

@@ -12,7 +12,7 @@ from building import build
 
 LOCALS = [
     "out", "grad", "grad_x", "grad_of_x", "grad_of_grad", "grad_grad_x", "x_squared", "product1", "sum1", "exp_x",
-    "wanted", "like", "has_x", "want_x", "real", "I", "n", "double", "lambda_", "_hidden", "exp_neg_x",
+    "wanted", "like", "has_x", "want_x", "real", "I", "i", "n", "double", "lambda_", "_hidden", "exp_neg_x",
 ]  # fmt: skip
 
 

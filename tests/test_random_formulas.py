@@ -214,12 +214,14 @@ def test_many_gradients_where_parts_with_kinks_are_shared(part: str, text: str) 
     same_as_torch(part, text)
 
 
+@pytest.mark.usefixtures("first_order")
 @tried(10)
 @given(text=formulas())
 def test_value_and_gradient(text: str) -> None:
     compare(text, "torch")
 
 
+@pytest.mark.usefixtures("first_order")
 @tried(6)
 @given(text=formulas())
 def test_value_and_gradient_in_c(text: str) -> None:
@@ -228,6 +230,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
+@pytest.mark.usefixtures("first_order")
 @tried(10)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
@@ -359,6 +362,7 @@ def worse_than_typed(text: str, spoiled: float = 0.0) -> tuple[int, list[str]]:
     return count, found
 
 
+@pytest.mark.usefixtures("first_order")
 @tried(3)
 @given(text=formulas())
 def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
@@ -367,6 +371,7 @@ def test_kernels_are_never_worse_than_what_was_typed(text: str) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.slow
+@pytest.mark.usefixtures("first_order")
 @tried(5)
 @given(text=formulas())
 def test_many_kernels_are_never_worse_than_what_was_typed(text: str) -> None:

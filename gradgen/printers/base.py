@@ -74,8 +74,14 @@ class Printer:
     print_flag = print_input
 
     def print_const(self, node: Node) -> tuple[str, int]:
-        text = self.number(node.number)
-        return text, ATOM if text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", text) else SUM
+        value = node.number
+        assert value is not None
+        text = self.number(value)
+        is_call = value.is_Function or (value.is_Pow and value.args[1] == sympy.Rational(1, 2))
+        if is_call or text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", text):
+            return text, ATOM
+        is_product = value.is_positive and (value.is_Rational or value.is_Mul)
+        return text, PRODUCT if is_product else SUM
 
     # Arithmetic
 
@@ -105,6 +111,10 @@ class Printer:
             numerator, denominator = self._parts(a.number)
             scaled = b if numerator == 1 else b.graph.const(numerator) * b
             return f"{self._changed(scaled, node, PRODUCT)} / {self.number(denominator)}", PRODUCT
+        return self._product(a, b)
+
+    def _product(self, a: Node, b: Node) -> tuple[str, int]:
+        """a * b, as a quotient where one of them is a reciprocal."""
         if self._is_reciprocal(b):
             return f"{self.expression(a, PRODUCT)} / {self._denominator(b)}", PRODUCT
         if self._is_reciprocal(a):
@@ -169,11 +179,10 @@ class Printer:
 
     def print_damp(self, node: Node) -> tuple[str, int]:
         v, r = node.args
-        return f"{self.expression(r, PRODUCT)} * {self.expression(v, UNARY)}", PRODUCT
+        return self._product(r, v)
 
     def print_xmul(self, node: Node) -> tuple[str, int]:
-        v, r = node.args
-        return f"{self.expression(v, PRODUCT)} * {self.expression(r, UNARY)}", PRODUCT
+        return self._product(*node.args)
 
     def print_product(self, node: Node) -> tuple[str, int]:
         """r * f(t) of a vanishing f."""
