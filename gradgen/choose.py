@@ -55,7 +55,7 @@ class Choice:
         self._elsewhere = self._errors_elsewhere([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where inputs are labels or nearly meet, which change no form, but maybe the type of float32's."""
+        """The errors where inputs are labels or nearly meet, which change no form, but maybe float32's arithmetic."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
         return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
@@ -124,9 +124,7 @@ class Choice:
         """
         known = [node for node in nodes if node in self._standing.forms]
         found = [self._standing.quality[node] for node in known]
-        every = [
-            self._with_elsewhere(node, (q.single.error, q.wide.error)) for node, q in zip(known, found, strict=True)
-        ]
+        every = [self._errors_of_float32(node) for node in known]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
         if at_defaults:
@@ -139,11 +137,11 @@ class Choice:
         errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
         return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
 
-    def _with_elsewhere(self, node: Node, errors: tuple[float, float]) -> tuple[float, float]:
-        """The errors of float32 in both arithmetics; with those elsewhere, unless nothing can be saved there."""
-        quality = self.quality(node)
-        told = quality.single.error, quality.wide.error
-        return told if min(told) <= LOST else errors
+    def _errors_of_float32(self, node: Node) -> tuple[float, float]:
+        """In both arithmetics; with the errors elsewhere, unless nothing can be saved there."""
+        told = self.quality(node)
+        quality = told if min(told.single.error, told.wide.error) <= LOST else self._standing.quality[node]
+        return quality.single.error, quality.wide.error
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

@@ -87,9 +87,9 @@ class Corrections:
         found.setdefault(rational.expanded(best), (notes, ""))
         if is_any:
             found.setdefault(rational.expanded(node), ([], ""))
-        poles = standing.inputs_with_poles(best)
+        poles = set(standing.inputs_with_poles(best))
         for form, (before, how) in found.items():
-            if form is best or set(standing.inputs_with_poles(form)) <= {*poles}:
+            if form is best or poles.issuperset(standing.inputs_with_poles(form)):
                 yield form, before, how
 
     def is_corrected(self, node: Node) -> bool:

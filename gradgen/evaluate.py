@@ -60,7 +60,7 @@ def function(op: str, *args: object) -> Any:
 
 def number_of(number: Expr) -> mpf:
     """A number of a formula; NaN for SymPy's infinity without a sign, which 1/0 is."""
-    return mpmath.nan if number in (sympy.nan, sympy.zoo) else _number(number, mpmath.mp.prec)
+    return mpmath.nan if number is sympy.nan or number is sympy.zoo else _number(number, mpmath.mp.prec)
 
 
 @cache

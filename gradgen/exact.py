@@ -15,9 +15,9 @@ from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
 from gradgen.share import share
+from gradgen.ulp import NOTHING
 
 _AGREE = 80  # bits that two evaluations must agree in; a double has 53
-_NOTHING = mpf(2) ** -1200  # below any number that a double holds
 _MOST = 40_000  # bits of precision at which two evaluations that still differ are given up
 
 Point = Mapping[str, float]
@@ -100,4 +100,4 @@ def _agree(a: mpf, b: mpf) -> bool:
         return bool(mpmath.isnan(a) and mpmath.isnan(b))
     if mpmath.isinf(a) or mpmath.isinf(b):
         return bool(a == b)
-    return bool(abs(a - b) <= max(abs(b) * mpf(2) ** -_AGREE, _NOTHING))
+    return bool(abs(a - b) <= max(abs(b) * mpf(2) ** -_AGREE, NOTHING))

@@ -162,10 +162,9 @@ class Explanation:
         wrt, lefts = self.operation.differentiable, _lefts(self.formula, self.operation.outputs)
         inputs = [self._graph.input(name) for name in wrt]
         found = []
-        for k, derivative in enumerate(self._derivatives):
-            first, left = k // len(lefts), lefts[k % len(lefts)]
-            row, _ = _sound(_gradient(derivative, inputs[first:], wrt[first:]))
-            found += [Equation(left, d, (wrt[first], by)) for by, d in zip(wrt[first:], row, strict=True)]
+        for (k, left), derivative in zip(itertools.product(range(len(wrt)), lefts), self._derivatives, strict=True):
+            row = rewrite(_gradient(derivative, inputs[k:], wrt[k:]))
+            found += [Equation(left, d, (wrt[k], by)) for by, d in zip(wrt[k:], row, strict=True)]
         return self._with_names(found)
 
     def _with_names(self, found: Sequence[Equation]) -> Block:

@@ -18,7 +18,7 @@ from gradgen import mpfr
 from gradgen.evaluate import values
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
 from gradgen.model import FORMATS, Point, Program
-from gradgen.ulp import LARGEST
+from gradgen.ulp import LARGEST, NOTHING
 
 _SHARES = (1.0, 1.25, 1.625)
 _FRACTIONS = (3.964, 2.6851, 0.6524)
@@ -37,7 +37,6 @@ _DENOMINATORS = 1000  # up to which a limit is taken for a fraction
 _STEADY = 0.01  # by how much powers that two pairs of values tell of may differ
 _LEAST_POWER = 0.05  # of the distance, that an exponential is taken of
 _REACHED = 1e18  # where a limit that is had exponentially fast is had for certain
-_NOTHING = mpf(2) ** -1200  # below any number that a double holds
 _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls below its inverse is 0
 # Inputs that stay finite: the first one, and by how much the next differ
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
@@ -141,7 +140,7 @@ def _is_reached(limit: Node, exact: Exact, program: Program, name: str, sign: in
     if limit.number is None or math.isfinite(program([{name: sign * LARGEST["float64"]}])[-1].item()):
         return False
     value = exact({name: sign * _REACHED})
-    return value is not None and abs(value - mpf(float(limit.number))) < _NOTHING
+    return value is not None and abs(value - mpf(float(limit.number))) < NOTHING
 
 
 def _is_off(program: Program, ends: Sequence[Point], name: str, sign: int) -> bool:

@@ -319,7 +319,7 @@ def _without_common_factors(node: Node) -> Node | None:
         (number, _product(sympy.S.One, [(base, power - common.get(base, 0)) for base, power in powers.items()]))
         for number, powers in products
     ]
-    return _product(sympy.S.One, list(common.items())) * _sum(node.graph, [(number, item) for number, item in rest])
+    return _product(sympy.S.One, list(common.items())) * _sum(node.graph, rest)
 
 
 @cache
@@ -505,7 +505,7 @@ def _match_absorbing(
             yield from _match_terms(wanted[1:], found, bound, scale, (*used, i))
 
 
-def _sum(graph: Graph, found: list[Term]) -> Node:
+def _sum(graph: Graph, found: Sequence[Term]) -> Node:
     nodes = [graph.const(number) if item is None else number * item for number, item in found]
     return reduce(graph.add, nodes) if nodes else graph.const(0)
 

@@ -15,6 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _HUGE = 1e300  # a scale whose unit makes every error none
 
 # "short" has the digits of float32 and the range of float64: `gradgen.model`.
+NOTHING = mpf(2) ** -1200  # below any number that a double holds
 MANTISSA = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11, "short": 24}
 SMALLEST_EXPONENT = {"float64": -1022, "float32": -126, "bfloat16": -126, "float16": -14, "short": -1022}
 LARGEST = {

@@ -933,12 +933,12 @@ def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str
 def test_a_quotient_of_differences_keeps_its_digits(text: str) -> None:
     """Where the difference is 0 the quotient is no number as it was written, and no form may be one there.
 
-    Of float64 some bits are lost, as docs/accuracy.md says; the model sees one more or less by the points it looks at.
+    Of float64 some bits are lost, as docs/accuracy.md says: of softplus's, whose corrected form is off by 17, the most.
     """
     node = parsed(f"({text})/(x - y)")
     quality = Choice(Problem([node], [], ["x", "y"], {})).quality(node)
     assert min(quality.single.error, quality.wide.error) <= BAR
-    assert quality.double.ordinary <= 4 * BAR
+    assert quality.double.ordinary <= (4 if "softplus" in text else 2) * BAR
 
 
 def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> None:

@@ -49,11 +49,8 @@ ALWAYS = {
     "atan(u) - atan(v)": "gt(pow(maximum(1, maximum(abs(u), abs(v))), -1), 0)",
     "log(u) - log(v)": "gt(v, 0)",
 }
-FAR = (
-    "log(u*v)",
-    "log(u/v)",
-    "log(u**2 + v**2)",
-)  # those with a branch for numbers farther out than others are looked at with
+# Those with a branch for numbers farther out than others are looked at with, and what power of these v is
+FAR = {"log(u*v)": 1, "log(u/v)": -1, "log(u**2 + v**2)": 1}
 
 
 def drawn(randoms: random.Random, turn: int) -> dict[str, mpf]:
@@ -78,8 +75,8 @@ def test_rule_is_an_identity(rule: Rule) -> None:
     with mpmath.workdps(500):  # of which large exponentials that cancel take some
         for turn in range(160):
             scale = mpf(10) ** 200 if rule.pattern in FAR and turn % 2 else mpf(1)
-            point = drawn(randoms, turn)
-            point["v"] *= scale
+            point = {name: value * scale for name, value in drawn(randoms, turn).items()}
+            point["v"] *= scale ** (FAR.get(rule.pattern, 1) - 1)  # so that it is the scale to that power
             unit = UNITS.get(rule.condition, sympy.Integer(1))
             numbers = {name: unit * sympy.Integer(randoms.randint(1, 9)) for name in ("a", "b")}
             given = [number for name, number in numbers.items() if name in inputs_of([pattern.pattern])]

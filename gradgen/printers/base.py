@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import sympy
 from sympy import Expr, Rational
 
-from gradgen.graph import RELATIONS, Node, coefficient, is_quotient
+from gradgen.graph import HALF, RELATIONS, Node, coefficient, is_quotient
 from gradgen.primitives import PRODUCTS
 
 # Binding strength, weakest first.
@@ -77,7 +77,7 @@ class Printer:
         value = node.number
         assert value is not None
         text = self.number(value)
-        is_call = value.is_Function or (value.is_Pow and value.args[1] == sympy.Rational(1, 2))
+        is_call = value.is_Function or (value.is_Pow and value.args[1] == HALF)
         if is_call or text.isidentifier() or re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", text):
             return text, ATOM
         is_product = value.is_positive and (value.is_Rational or value.is_Mul)
@@ -145,7 +145,7 @@ class Printer:
 
     def print_pow(self, node: Node) -> tuple[str, int]:
         base, exponent = node.args
-        if exponent.is_number(sympy.Rational(1, 2)):
+        if exponent.is_number(HALF):
             return f"sqrt({self.expression(base)})", ATOM
         if exponent.is_number(-1):
             return f"1 / {self._denominator(node)}", PRODUCT
