@@ -12,8 +12,10 @@ from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node
 from gradgen.measure import Reference
 from gradgen.printed import as_printed
-from gradgen.quality import BAR, LOST, TARGET, Quality
-from gradgen.standing import Note, Problem
+from gradgen.quality import BAR, LOST, TARGET, Quality, rank
+from gradgen.search import SINGULAR
+from gradgen.standing import Note, Problem, reads_more
+from gradgen.twins import twins
 from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
@@ -45,20 +47,50 @@ class Choice:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._forms = Forms(problem)
+        every = list(dict.fromkeys([*problem.nodes, *problem.others]))
+        self._twins = twins(every, problem.tensors, problem.hyper)
+        nodes, others = ([x for x in some if x not in self._twins] for some in (problem.nodes, problem.others))
+        self._forms = Forms(problem._replace(nodes=nodes, others=others))
         self._standing = self._forms.standing
         self._corrections = Corrections(self._standing, self._forms.unpatched)
         for node in self._standing.forms:
             if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
-        self._elsewhere = self._errors_elsewhere([*dict.fromkeys(problem.nodes)]) if len(problem.tensors) > 1 else {}
+        self._elsewhere: dict[Node, Quality] = {}
+        if len(problem.tensors) > 1:
+            self._elsewhere = self._errors_elsewhere([*dict.fromkeys(nodes)])
+            for node in self._elsewhere:
+                self._mend_elsewhere(node)
+
+    def _distinct(self, node: Node) -> tuple[Node, int]:
+        """What a result is computed as, and with which sign."""
+        return self._twins.get(node, (node, 1))
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where inputs are labels or nearly meet, which change no form, but maybe float32's arithmetic."""
+        """The errors where inputs are labels or nearly meet."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
         return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
+
+    def _mend_elsewhere(self, node: Node) -> None:
+        """Where a result is far off for inputs that nearly meet, take a form that was looked at and is not, if any is.
+
+        From now on such inputs are among those that errors are modelled at.
+        """
+        standing, told = self._standing, self.quality(node)
+        if self._elsewhere[node].double.ordinary <= SINGULAR or node in standing.filled:
+            return
+        others = [(form, how) for _, form, how in self._forms.looked_at(node) if not reads_more(form, node)]
+        if not others:
+            return
+        ranks = {form: rank(standing.measured(node, form, near=False)) for form, _ in others}
+        form, how = min(others, key=lambda other: ranks[other[0]])
+        form = self._forms.settled(node, form)
+        quality = standing.measured(node, form, near=True)
+        if rank(quality) < rank(told):
+            standing.take(node, form, quality, [], how, "the other is off where inputs nearly meet")
+            self._elsewhere[node] = quality
 
     def _settle(self, node: Node) -> None:
         """Give the form its limits at infinite inputs where it is off."""
@@ -72,57 +104,60 @@ class Choice:
 
     def form(self, node: Node) -> Node:
         """The form in which a result is computed."""
-        return self._standing.forms.get(node, node)
+        node, sign = self._distinct(node)
+        return sign * self._standing.forms.get(node, node)
 
-    @property
-    def notes(self) -> Mapping[Node, Sequence[Note]]:
-        """For each result in what form it is computed, where that is not the one that was given."""
-        return self._standing.notes
+    def notes(self, node: Node) -> Sequence[Note] | None:
+        """In what form a result is computed, where that is not the one that was given; None of what is no result."""
+        return self._standing.notes.get(self._distinct(node)[0])
 
     def smooth(self, node: Node) -> Node:
         """The form of a result for autograd to differentiate: as it was given, but where that keeps no digits.
 
         Exponentials of which quotients are made, and corrections for rounding, make no good derivatives.
         """
-        standing = self._standing
+        standing, (node, sign) = self._standing, self._distinct(node)
         if node not in standing.forms:
             return node
         given, chosen = standing.sound[node].double, standing.quality[node].double
         if node in standing.filled or chosen.ordinary <= LOST < given.ordinary:
-            return unmarked([standing.forms[node]])[0]
-        return self._forms.settled(node, node)
-
-    def sound(self, node: Node) -> Quality:
-        """The modelled errors of a result in the form that was given."""
-        return self._standing.sound[node]
+            return sign * unmarked([standing.forms[node]])[0]
+        return sign * self._forms.settled(node, node)
 
     def quality(self, node: Node) -> Quality:
         """The modelled errors of a result."""
+        node, _ = self._distinct(node)
         quality, elsewhere = self._standing.quality[node], self._elsewhere.get(node)
         return quality.including(elsewhere) if elsewhere else quality
 
     def uncorrected(self, node: Node) -> Worst:
         """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
-        return self._corrections.uncorrected(node)
+        return self._corrections.uncorrected(self._distinct(node)[0])
 
     def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
         """In which arithmetic a kernel that computes these results is best computed."""
         forms = self._standing.forms
-        known = [node for node in nodes if node in forms]
+        known = self._known(nodes)
         marked = [node for node in known if has_marks([forms[node]])]
         narrow = not any(map(self._corrections.is_corrected, marked))
         wide = self.wide(nodes)
-        kinds = ("float32", *_ROUGH) if narrow else _ROUGH
+        plain = [self.uncorrected(node) for node in known]
+        rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
+        kinds = ["float32", *rough] if narrow else rough
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
         return Arithmetic(wide, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
+
+    def _known(self, nodes: Sequence[Node]) -> list[Node]:
+        """What some nodes are computed as, those that are results."""
+        return [node for node, _ in map(self._distinct, nodes) if node in self._standing.forms]
 
     def wide(self, nodes: Sequence[Node], at_defaults: bool = False) -> tuple[str, ...]:
         """The types of which a kernel that computes these results is better computed in float64.
 
         Where hyper-parameters are near their defaults, or just where they have them, without corrections.
         """
-        known = [node for node in nodes if node in self._standing.forms]
+        known = self._known(nodes)
         found = [self._standing.quality[node] for node in known]
         every = [self._errors_of_float32(node) for node in known]
         ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
@@ -142,6 +177,11 @@ class Choice:
         told = self.quality(node)
         quality = told if min(told.single.error, told.wide.error) <= LOST else self._standing.quality[node]
         return quality.single.error, quality.wide.error
+
+
+def _sees(dtype: str, worst: Worst) -> float:
+    """The error of float32 arithmetic that a type sees: float16 has no numbers that are extreme."""
+    return worst.ordinary if dtype == "float16" else worst.error
 
 
 def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> bool:

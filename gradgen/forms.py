@@ -8,7 +8,7 @@ from gradgen import infinite
 from gradgen.graph import Node, topological
 from gradgen.printed import printed_alone
 from gradgen.quality import Quality
-from gradgen.search import Search
+from gradgen.search import LookedAt, Search
 from gradgen.singular import Singularities
 from gradgen.standing import Note, Problem, Standing
 from gradgen.subproblems import Alone, Subproblems
@@ -35,6 +35,7 @@ class Forms:
         self._singularities = Singularities(self.standing, subproblems)
         self._settled: dict[Node, Node] = {}
         self._found: dict[Node, tuple[Node, list[str]]] = {}
+        self._looked_at: dict[Node, LookedAt] = {}
 
     def find(self, node: Node) -> bool:
         """Look for the form of a result, after that of what it is the derivative of; False if it is too large."""
@@ -45,13 +46,17 @@ class Forms:
             origin = standing.candidates.origin(node)
             if origin is not node and origin in standing.forms:
                 self.find(origin)
-            looked_at = self._search.improve(node)
+            self._looked_at[node] = looked_at = self._search.improve(node)
             self._search.split(node)
             plain = standing.forms[node]  # without series and limits at infinity
             standing.candidates.take(node, plain, is_smooth=plain in standing.switched)
             self._singularities.mend(node, looked_at)
             self._found[node] = standing.forms[node], [note.what for note in standing.notes[node]]
         return True
+
+    def looked_at(self, node: Node) -> LookedAt:
+        """The forms of a result that were looked at before its singularities were mended."""
+        return self._looked_at.get(node, [])
 
     def uncompensated(self, node: Node) -> Iterator[tuple[Node, list[str]]]:
         """The form of a result, and what it is; the same with limits at infinite inputs."""

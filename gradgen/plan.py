@@ -259,7 +259,7 @@ class _Planner:
             at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
             single = max(single, replace(at_defaults, error=at_defaults.at_defaults, normal=at_defaults.at_defaults))
         narrow_error = max(quality.single for quality in found)
-        forms = dict.fromkeys(note for node in nodes for note in self.choice.notes[node])
+        forms = dict.fromkeys(note for node in nodes for note in self.choice.notes(node) or ())
         narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
         compensated = (*narrow, "float64") if has_marks(map(self.choice.form, nodes)) else ()
         double = max(quality.double for quality in found)
@@ -402,7 +402,11 @@ class _Planner:
         kernel = self.sums(rows, names, tensors, optional, self.choice.arithmetic(nodes))
         smooth = self.sums(rows, names, tensors, optional, None)
         parts = [(name, [node for _, node in terms]) for name, (_, terms) in zip(names, targets, strict=True)]
-        errors = [self.error(name, part, kernel) for name, part in parts if self.choice.notes.keys() >= set(part)]
+        errors = [
+            self.error(name, part, kernel)
+            for name, part in parts
+            if all(self.choice.notes(node) is not None for node in part)
+        ]
         return kernel, smooth, tuple(name for name, _ in targets), tuple(errors)
 
     # Kernels

@@ -500,7 +500,10 @@ RULES: tuple[Rule, ...] = (
                 "log1p(u) - log1p(v)",
                 "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
             ),
-            ("log1p(u**2) - 2*log(u)", "where(gt(u, 1), log1p(u**-2), log1p(u**2) - 2*log(u))"),
+            *(
+                (f"log1p(u**{n}) - {n}*log({u})", f"where(gt({u}, 1), log1p(u**-{n}), log1p(u**{n}) - {n}*log({u}))")
+                for n, u in ((2, "u"), (2, "abs(u)"), (3, "u"), (4, "u"), (4, "abs(u)"))
+            ),
             ("log1p(u) - log(v)", "where(lt(abs(1 + u - v), v), log1p((1 + u - v)/v), log1p(u) - log(v))"),
             (
                 "(1 + u)*log1p(u) - u*log(u)",
@@ -745,6 +748,12 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
+        "log(softplus(exp(u)))",
+        "where(gt(u, 1), u + log1p(exp(-u)*softplus(-exp(u))), log(softplus(exp(u))))",
+        _OVERFLOW,
+        tried=True,
+    ),
+    Rule(
         "softplus(u)**v",
         "where(lt(u, -1), exp(v*u)*logrel(exp(u), 1)**v, softplus(u)**v)",
         "softplus vanishes long before its root does, and its reciprocal overflows",
@@ -811,6 +820,18 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
+        "u**2*log1p(u**-2)",
+        "where(gt(abs(u), 1), logrel(u**-2, 1), u**2*(log1p(u**2) - 2*log(abs(u))))",
+        _SQUARES,
+        tried=True,
+    ),
+    Rule(
+        "log1p(w*u**-2)",
+        "where(lt(w*u**-2, oo), log1p(w*u**-2), log(w) - 2*log(abs(u)) + log1p(u**2/w))",
+        _SQUARES,
+        tried=True,
+    ),
+    Rule(
         "log1p(w*(u/v)**2)",
         "where(lt(w*(u/v)**2, oo), log1p(w*(u/v)**2), 2*log(abs(u)) - 2*log(abs(v)) + log(w) + log1p(1/(w*(u/v)**2)))",
         _SQUARES,
@@ -857,6 +878,12 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule("exp(t)/sqrt(1 + exp(u))", "exp(t - softplus(u)/2)", _OVERFLOW, tried=True),
+    Rule(
+        "exp(t)*(sqrt(1 + exp(u)) - 1)",
+        "where(gt(u, 0), exp(t + u/2)/(exp(-u/2) + sqrt(1 + exp(-u))), exp(t + u)/(1 + sqrt(1 + exp(u))))",
+        _OVERFLOW,
+        tried=True,
+    ),
     Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
     Rule("cbrt(exp(u) + exp(v))", "exp(logaddexp(u, v)/3)", _OVERFLOW, tried=True),

@@ -232,7 +232,7 @@ def sums_in_parts(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, li
 def _ways(total: Node, tensors: Sequence[str]) -> Iterator[Way]:
     """The terms of a sum, added up by the inputs that they are functions of; a number is a part of any of them."""
     every = len(tensors_of(total, tensors))
-    for form in dict.fromkeys([total, written_out(total)]):
+    for form in _in_terms(total, tensors):
         parts: dict[tuple[str, ...], Node] = {}
         rest = total.graph.const(0)
         for number, item in terms(form):
@@ -245,6 +245,15 @@ def _ways(total: Node, tensors: Sequence[str]) -> Iterator[Way]:
         for place in sorted(parts, key=len)[: None if not rest.is_number(0) else 1]:
             found = {**parts, place: rewrite([parts[place] + rest])[0]} if not rest.is_number(0) else parts
             yield [(part, names if len(names) < every and _is_curved(part) else ()) for names, part in found.items()]
+
+
+def _in_terms(total: Node, tensors: Sequence[str]) -> Iterator[Node]:
+    """A sum as it is and with products written out, unless that mixes inputs: (x - y)**2 is no sum of such parts."""
+    yield total
+    form = written_out(total)
+    mixed = [{item for _, item in terms(one) if item and len(tensors_of(item, tensors)) > 1} for one in (total, form)]
+    if form is not total and mixed[1] <= mixed[0]:
+        yield form
 
 
 def _is_curved(part: Node) -> bool:

@@ -56,6 +56,10 @@ VALUES = [
     ("1 - (1 - x**2.0)**5.0", "float64", 1e-9, 5e-18),
     ("log(exp(x)/(1 + exp(x + 1)))", "float64", -900.0, -900.0),
     ("log(x*(x + 1))", "float64", 1e300, 600 * math.log(10)),
+    ("(sqrt(1 + exp(2*x)) - 1)/exp(x)", "float32", 99.0, 1.0),
+    ("(sqrt(1 + exp(2*x)) - 1)/exp(x)", "float64", -380.0, math.exp(-380) / 2),
+    ("log(log(1 + exp(exp(x))))", "float32", 99.0, 99.0),
+    ("log(1 + x**2) - log(x**2)", "bfloat16", 6016.0, 2.7629895e-08),
 ]
 
 
@@ -64,9 +68,9 @@ def test_value(formula: str, dtype: str, x: float, expected: float, tmp_path: Pa
     module, _ = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
     for path in ("cpu", "torch"):
         with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
-            assert module.f(torch.tensor(x, dtype=getattr(torch, dtype))).item() == pytest.approx(
-                expected, rel=1e-6, abs=0
-            )
+            at = torch.tensor(x, dtype=getattr(torch, dtype))
+            rel = max(1e-6, torch.finfo(at.dtype).eps)
+            assert module.f(at).item() == pytest.approx(expected, rel=rel, abs=0)
 
 
 def test_or_within_and(tmp_path: Path) -> None:
@@ -245,6 +249,32 @@ def test_a_gate_that_is_nearly_closed_keeps_the_digits_of_a_large_input(
                 assert values[3:] == [0, 0]
 
 
+def test_the_digits_of_a_difference_are_kept_where_inputs_nearly_meet(tmp_path: Path) -> None:
+    """(y - m)**2 must not be multiplied out for a difference that overflows: up to 1e5 units were lost."""
+    module, _ = build("@op\ndef f(y, m, s):\n    return log(pi*s*(1 + ((y - m)/s)**2))\n", tmp_path)
+    y, m, s = (
+        torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        for values in ([-52307.12788035523, 1.7e308], [-52308.59150557316, -1.7e308], [1.1674835394132743, 2.5])
+    )
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            (by_y,) = torch.autograd.grad(module.f(y, m, s).sum(), y)
+        difference = mpmath.mpf(y[0].item()) - mpmath.mpf(m[0].item())
+        with mpmath.workdps(40):
+            near = 2 * difference / (difference**2 + mpmath.mpf(s[0].item()) ** 2)
+            far = 2 / (mpmath.mpf(y[1].item()) - mpmath.mpf(m[1].item()))
+        assert by_y.tolist() == pytest.approx([float(near), float(far)], rel=1e-15, abs=1e-308)
+
+
+def test_a_function_of_a_difference_is_0_for_equal_inputs_however_large(tmp_path: Path) -> None:
+    """Of its series no term may be multiplied out: 0 times what overflows is no number."""
+    module, _ = build("@op\ndef f(x, y):\n    return exp(y - x) - (y - x) - 1\n", tmp_path)
+    x = torch.tensor([1e170, -1e200, 1e308, 3.0], dtype=torch.float64)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            assert module.f(x, x).tolist() == [0] * 4
+
+
 @pytest.mark.parametrize("formula", ["exp(2*x - 3) - exp(3 - 2*x)", "sinh(x - y) + 0*y", "exp(x - y)*(x - y)"])
 def test_a_function_that_is_its_own_derivative(formula: str, tmp_path: Path) -> None:
     """The search for forms follows derivatives to where they come from, and must arrive."""
@@ -393,6 +423,8 @@ GRADIENTS = [
     ("x/(1 + 2**(-x))", -2000.0, 0.0),
     ("sinh(x)/sqrt(sinh(x)**2 + exp(-4))", 15.75, 1.5296987e-15),
     ("exp(-x)*(exp(x) - 1)", 30.0, math.exp(-30)),  # which 1 less the value is not
+    ("x**2*log(1 + 1/x**2)", 1e-20, 1.822068e-18),
+    ("(sqrt(1 + exp(2*x)) - 1)/exp(x)", 80.0, 1.8048513878e-35),
 ]
 
 

@@ -36,7 +36,7 @@ def everywhere(op: Op, dtype: torch.dtype, stride: int) -> list[Measured]:
 
 def at_ends(op: Op, dtype: torch.dtype, dense: bool) -> list[Measured]:
     """The errors, on both paths, where inputs are 0, 1, or the least and largest of their type, and at a few others."""
-    most, at_random = (20, 5) if not dense else (1400, 50) if len(op.tensors) <= 3 else (60, 20)
+    most, at_random = (20, 5) if not dense else (1400, 50) if len(op.tensors) <= 2 else (300, 20)
     where = points.grid(op.tensors, points.special(dtype), most, op.name) + NEAR_KINKS.get(op.name, [])
     where += points.every_magnitude(op.tensors, dtype, at_random, op.name)
     return at(op, dtype, where)
@@ -76,8 +76,8 @@ def test_sparsely(op: Op, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_densely(op: Op, dtype: torch.dtype) -> None:
-    # Of three inputs and more, which take longest, each third tuple: those with exceptions in these types have two.
-    rows = everywhere(op, dtype, stride={1: 127, 2: 1}.get(len(op.tensors), 3))
+    # Of three inputs and more, which take longest, each eighth tuple: those with exceptions in these types have two.
+    rows = everywhere(op, dtype, stride={1: 127, 2: 1}.get(len(op.tensors), 8))
     check(op, dtype, rows + at_ends(op, dtype, dense=True), dense=True)
     for row in rows:  # a part of those that the record is of
         figure = RECORD[op.name, row.dtype][row.kind]

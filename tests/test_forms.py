@@ -673,7 +673,7 @@ def test_a_derivative_is_taken_from_the_form_of_its_value() -> None:
     choice = Choice(Problem([value, slope], [], ["x"], {}, {slope: (value, value.graph.input("x"))}))
     assert "ierfcx" in repr(choice.form(slope))
     assert choice.quality(slope).double.ordinary <= 2.5 * BAR
-    assert choice.notes[slope][0].what.startswith("as the derivative of that form")
+    assert choice.notes(slope)[0].what.startswith("as the derivative of that form")
 
 
 def lost(node: Node, form: Node, tensors: Sequence[str], **hyper: float) -> int:
@@ -900,14 +900,14 @@ def test_the_form_that_is_taken_meets_the_bar(text: str) -> None:
     node = parsed(text)
     roots = [node, *rewrite(gradient(node, [node.graph.input("x")]))]
     choice = Choice(Problem(roots, [], ["x"], {"k": 1.5}))
-    assert any(choice.notes[root] for root in roots) or choice.wide(roots)
+    assert any(choice.notes(root) for root in roots) or choice.wide(roots)
     wide = choice.wide(roots)
     for root in roots:
         quality = choice.quality(root)
         assert (quality.wide if "float32" in wide else quality.single).error <= BAR
         assert quality.double.ordinary <= BAR
         assert quality.double.error <= BAR or "sqrt(x**2 + k)" in text  # overflows at the largest numbers
-        if not any("near " in note.what for note in choice.notes[root]):
+        if not any("near " in note.what for note in choice.notes(root)):
             agree(root, choice.form(root), hyper=(1.5,))
 
 
