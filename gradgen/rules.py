@@ -761,7 +761,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "asinh(v*exp(u))",
-        "where(gt(u, 1), u + log(v + sqrt(v**2 + exp(-2*u))), asinh(v*exp(u)))",
+        "where(gt(u, 1), sign(v)*(u + log(abs(v) + sqrt(v**2 + exp(-2*u)))), asinh(v*exp(u)))",
         _OVERFLOW,
         tried=True,
     ),

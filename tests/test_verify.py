@@ -287,9 +287,21 @@ class TestRecord:
         file.write_text(file.read_text().replace(row, "| square | float32 | changed |"))
         verify(SQUARE, "--record", "accuracy.md")
         assert file.read_text().splitlines() == whole
-        file.write_text(file.read_text().replace("Points: dozens", "Points: few"))
-        verify(SQUARE, "--record", "accuracy.md")
-        assert "| power" not in file.read_text()
+
+    def test_of_others_are_not_mixed_with_those_of_another_method(self, verify: Verify) -> None:
+        """Nor are they lost: nothing is measured, and nothing written."""
+        file = Path("accuracy.md")
+        verify(SQUARE + "\n\n" + POWER, "--record", "accuracy.md")
+        before = file.read_text().replace("Points: dozens", "Points: few")
+        file.write_text(before)
+        result = verify(SQUARE, "--record", "accuracy.md")
+        assert result.exit_code == 2
+        assert result.stderr.startswith(
+            "Error: accuracy.md: the table has rows of power, n=2, flip=False that were measured in another way\n"
+        )
+        assert file.read_text() == before
+        assert verify(SQUARE + "\n\n" + POWER, "--record", "accuracy.md").exit_code == 0
+        assert "Points: dozens" in file.read_text()
 
     def test_has_torch_beside_it(self, verify: Verify) -> None:
         verify(SQUARE, "--record", "new.md")

@@ -48,10 +48,28 @@ def current(file: Path) -> tuple[str, str, str]:
     return before, table.strip("\n"), after
 
 
+def check(file: Path, ops: Sequence[str], method: str, runtime: Any) -> None:
+    """Whether rows of these operations can stand in the table that a file has.
+
+    Raises:
+        GradgenError: it has rows of others, too, and was not measured in this way.
+    """
+    _, former, _ = current(file)
+    head, rows = _parsed(former)
+    others = dict.fromkeys(op.removeprefix("| ") for op, _ in rows if op.removeprefix("| ") not in ops)
+    if others and head[0] != _about(method, runtime):
+        raise GradgenError(
+            f"the table has rows of {'; '.join(others)} that were measured in another way",
+            file=file,
+            hint="Record those operations in the same run, measure as the line above the table says, or name another"
+            " file.",
+        )
+
+
 def save(file: Path, table: str) -> None:
     """Put the table between the markers of the file, and leave all else as it is.
 
-    Of a table that was measured in the same way the rows of other ops stay.
+    The rows of other ops, which `check` has looked at, stay.
 
     Raises:
         GradgenError: the file cannot be read or written, or its markers do not come as one pair.

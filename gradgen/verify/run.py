@@ -33,6 +33,9 @@ def verify(settings: Settings) -> bool:
     outcomes: list[Outcome] = []
     wrong = 0
     with built(settings.paths, settings.templates, settings.given) as subjects:
+        if settings.record:
+            ops = [subject.label for subject in subjects]
+            record.check(settings.record, ops, _method(settings), subjects[0].runtime)
         for subject in subjects:
             started = time.perf_counter()
             with _progress(console, subject.name) as progress:
