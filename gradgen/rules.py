@@ -685,7 +685,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "log(sigmoid(u) + sigmoid(-u)*exp(v))",
-        "where(lt(maximum(u, v), -1), logaddexp(u, v) - softplus(u), log1p(expm1(v)*sigmoid(-u)))",
+        "where(lt(maximum(u, v), -1), logaddexp(u, v) - softplus(u), "
+        "where(gt(v, maximum(u, 1)), logaddexp(u, v) - softplus(u), log1p(expm1(v)*sigmoid(-u))))",
         "both terms vanish long before their logarithm is large",
         tried=True,
     ),
@@ -767,8 +768,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "asinh(v*sinh(u))",
-        "where(gt(abs(u), 1), sign(u)*(abs(u) + log(sqrt((v*expm1(-2*abs(u))/2)**2 + exp(-2*abs(u)))"
-        " - v*expm1(-2*abs(u))/2)), asinh(v*sinh(u)))",
+        "where(gt(abs(u), 1), sign(u)*sign(v)*(abs(u) + log(sqrt((v*expm1(-2*abs(u))/2)**2 + exp(-2*abs(u)))"
+        " - abs(v)*expm1(-2*abs(u))/2)), asinh(v*sinh(u)))",
         _OVERFLOW,
         tried=True,
     ),
