@@ -260,7 +260,7 @@ def _number(_: click.Context, option: click.Parameter, value: float) -> float:
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the table into this Markdown file; rows of other ops stay, and must have been measured in the same way.",
+    help="Write the table into this Markdown file; rows of other ops stay; they must have been measured in this way.",
 )
 def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
     """Measure how exact the operations are.

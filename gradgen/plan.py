@@ -14,12 +14,13 @@ from sympy import Expr
 from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
-from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
 from gradgen.limits import limits
 from gradgen.load import Formula
 from gradgen.names import Namer
+from gradgen.primitives import PRODUCTS
 from gradgen.rewrite import rewrite
 from gradgen.share import share
 from gradgen.standing import Note, Problem
@@ -57,7 +58,8 @@ class Kernel:
         wide: the types that are computed in float64.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: other types that do without compensated arithmetic; none where there is none.
-        plain: the same without the corrections of compensated arithmetic, to be read; None where there are none.
+        plain: the same without the corrections of compensated arithmetic; None where there are none.
+        shown: the same with r * f(t) in two steps where f(t) is computed anyway, to be read; None where it is nowhere.
     """
 
     tensors: tuple[str, ...]
@@ -70,6 +72,7 @@ class Kernel:
     narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
+    shown: Kernel | None = None
 
     @property
     def unstated(self) -> list[tuple[str, Node]]:
@@ -79,7 +82,7 @@ class Kernel:
     @property
     def readable(self) -> Kernel:
         """The kernel as mathematics."""
-        return self.plain or self
+        return self.shown or self.plain or self
 
 
 @dataclass(frozen=True)
@@ -449,14 +452,18 @@ class _Planner:
         roots = limits(values, weights)
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
-        exact = Compensation(roots)
-        plain = self.written(unmarked(roots), {}, results, tensors, optional, arithmetic.wide)
+        exact, plainly = Compensation(roots), unmarked(roots)
+        plain = self.written(plainly, {}, results, tensors, optional, arithmetic.wide)
+        in_steps = _in_steps(plainly)
+        if in_steps != plainly:
+            plain = replace(plain, shown=self.written(in_steps, {}, results, tensors, optional, arithmetic.wide))
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
         plain = replace(plain, narrow_at=tuple((p, defaults[p.name]) for p in plain.scalars if defaults))
         if exact.roots == roots:
             return plain
         kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
-        return replace(kernel, narrow_at=plain.narrow_at, uncorrected=arithmetic.uncorrected, plain=plain)
+        arithmetics = {"narrow_at": plain.narrow_at, "uncorrected": arithmetic.uncorrected}
+        return replace(kernel, **arithmetics, plain=plain, shown=plain.shown)  # type: ignore[arg-type]
 
     def written(
         self,
@@ -500,7 +507,7 @@ def _weighted(derivative: Node, weights: list[Node]) -> Node:
 
 # Which intermediate results get names
 
-_LINE = 84  # characters of a statement that is better two
+_LINE, _LONGEST_LINE = 84, 124  # characters of a statement that is better two, and of a result that is
 _LONG_CONDITION = 28  # of a comparison that is written once
 _WIDEST = 64  # characters of one statement, roughly; with indentation and the assignment about a line
 
@@ -534,7 +541,8 @@ def _statements(
         width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if node.op in CONDITIONS:
             plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
-        if plain and node not in with_errors:
+        is_line = node in roots and width[node] < _LONGEST_LINE
+        if plain and node not in with_errors and (is_line or node not in roots):
             continue
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
             branches = [arg for arg in node.args[1:] if arg.args and arg.op != "where"]
@@ -548,6 +556,8 @@ def _statements(
                 chosen.append(widest)
                 width[widest] = _NAME
                 width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
+        if plain and node not in with_errors:
+            continue
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
             width[node] = _NAME
@@ -660,3 +670,16 @@ def _alternatives(sets: set[frozenset[str]]) -> tuple[tuple[str, ...], ...]:
     """The smallest of the sets, none if one of them is empty."""
     smallest = [names for names in sets if not any(other < names for other in sets)]
     return () if frozenset() in sets else tuple(sorted(tuple(sorted(names)) for names in smallest))
+
+
+def _in_steps(roots: Sequence[Node]) -> list[Node]:
+    """The roots with r * f(t) as a product where f(t) is computed anyway."""
+    order = topological(roots)
+    functions = {(node.op, node.args[0]) for node in order if len(node.args) == 1}
+    new: dict[Node, Node] = {}
+    for node in order:
+        new[node] = rebuilt(node, new)
+        if node.op in PRODUCTS and (PRODUCTS[node.op], node.args[1]) in functions:
+            r, t = new[node].args
+            new[node] = r * node.graph.apply(PRODUCTS[node.op], t)
+    return [new[root] for root in roots]
