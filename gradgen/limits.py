@@ -55,6 +55,7 @@ class _Fact:
         swells: it grows as a power above the first of a logarithm, so that its exponential outgrows every power.
         decays: it is the reciprocal of what grows as a power.
         finite: it has no pole at a finite input but 0, where what vanishes for large inputs does not.
+        calm: neither it nor what it is made of vanishes or explodes.
     """
 
     tensors: frozenset[str] = frozenset()
@@ -69,6 +70,7 @@ class _Fact:
     decays: bool = False
     powerlike: bool = True
     finite: bool = True
+    calm: bool = True
 
 
 class _Facts:
@@ -111,11 +113,12 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
     powerlike = "bounded" in growth or (
         "explodes" not in growth and not explodes and all(arg.powerlike for arg in args)
     )
+    vanishes, rapid = _vanishes(node, args, growth), _rapid(node, args, growth)
     return _Fact(
         tensors=frozenset().union(*(arg.tensors for arg in args)),
         nan=_nan(node, args),
-        vanishes=_vanishes(node, args, growth),
-        rapid=_rapid(node, args, growth),
+        vanishes=vanishes,
+        rapid=rapid,
         explodes=explodes,
         grows=powerlike and finite and _grows(node, args),
         pole=powerlike and finite and _has_pole_at_zero(node, args),
@@ -124,6 +127,7 @@ def _fact(node: Node, args: list[_Fact]) -> _Fact:
         decays=powerlike and _decays(node, args),
         finite=finite,
         powerlike=powerlike and (node.op != "pow" or not args[1].tensors),
+        calm=not (vanishes or rapid or explodes) and all(arg.calm for arg in args),
     )
 
 
@@ -259,7 +263,7 @@ def _damp_products(roots: Sequence[Node], facts: _Facts) -> list[Node]:
     shared = {product for product, uses in Counter(arg for node in order for arg in node.args).items() if uses > 1}
     for node in order:
         bound = None
-        if node.op == "mul":
+        if node.op == "mul" and not facts(node).calm:
             number, found = factors(node, keep=lambda item: _is_power_of_one(item, shared))
             found = [(new[base], exponent) for base, exponent in found]
             if len(found) <= _LONGEST:

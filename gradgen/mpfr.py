@@ -31,18 +31,35 @@ _FAR = 1 << 62  # an exponent beyond all ranges
 _LIMITS = gmpy2.context(emin=-_RANGE, emax=_RANGE)
 
 
+_vanishing: dict[tuple[Number, int], Number] = {}
+_MOST_VANISHING = 256
+
+
+def _exp_neg_abs(x: Number) -> Number:
+    """exp(-|x|), which the functions below ask for one after the other; kept where no flag tells of it."""
+    key = x, gmpy2.get_context().precision
+    if key not in _vanishing:
+        value = gmpy2.exp(-abs(x))
+        if not gmpy2.is_regular(value) or gmpy2.get_exp(value) <= -_RANGE:
+            return value
+        if len(_vanishing) >= _MOST_VANISHING:
+            _vanishing.clear()
+        _vanishing[key] = value
+    return _vanishing[key]
+
+
 def _sigmoid(x: Number) -> Number:
-    e = gmpy2.exp(-abs(x))
+    e = _exp_neg_abs(x)
     return 1 / (1 + e) if x > 0 else e / (1 + e)
 
 
 def _logistic_density(x: Number) -> Number:
-    e = gmpy2.exp(-abs(x))
+    e = _exp_neg_abs(x)
     return e / (1 + e) ** 2
 
 
 def _softplus(x: Number) -> Number:
-    return (x if x > 0 else 0) + gmpy2.log1p(gmpy2.exp(-abs(x)))
+    return (x if x > 0 else 0) + gmpy2.log1p(_exp_neg_abs(x))
 
 
 def _logaddexp(a: Number, b: Number) -> Number:

@@ -33,10 +33,8 @@ class Try(NamedTuple):
 
 
 class _Patched(NamedTuple):
-    """A form with another one in its place near a removable singularity, as it seems at first."""
+    """A form with another one in its place near a removable singularity."""
 
-    rank: tuple[int, int]
-    cost: float
     form: Node
     is_near: Node
     made_of: Try
@@ -116,19 +114,31 @@ class Patches:
         (best, None) where none of them is the same function.
         """
         self._references.look_beside({end for made_of in tries for end in made_of.interval}, place)
-        patched = [entry for made_of in tries for entry in self._tried(column, place, made_of)]
-        patched.sort(key=lambda entry: (entry.rank, entry.cost))
-        same = (entry for entry in patched if self._references.is_same(entry.form, column))
-        first = next(same, None)
+        ranked = self._ranked(column, [entry for made_of in tries for entry in _patched(place, made_of)])
+        same = ((at, entry) for at, entry in ranked if self._references.is_same(entry.form, column))
+        least, first = next(same, (None, None))
         if first is None:
             return best, None
-        for entry in itertools.chain([first], itertools.islice(same, _MOST_TIED - 1)):
-            if entry.rank > first.rank or (best and not max(rank(best.quality))):
+        for at, entry in itertools.chain([(least, first)], itertools.islice(same, _MOST_TIED - 1)):
+            if at != least or (best and not max(rank(best.quality))):
                 break
             (measured,) = self._references.measured([entry.form], [column], near=True)
             if best is None or rank(measured) < rank(best.quality):
                 best = Patch(entry.form, measured, by, entry.is_near, entry.made_of)
         return best, first.made_of
+
+    def _ranked(self, column: int, patched: Sequence[_Patched]) -> Iterator[tuple[tuple[int, int], _Patched]]:
+        """What seems best at first, the cheapest of equals first; each with its rank.
+
+        What is worse than others in float64 is not held to the points of float32 before they are all refused.
+        """
+        steps = [self._references.steps_of_double(entry.form, column) for entry in patched]
+        for least in sorted(set(steps)):
+            alike = [entry for entry, step in zip(patched, steps, strict=True) if step == least]
+            measured = [self._references.measured([entry.form], [column], near=False) for entry in alike]
+            ranks = [rank(quality) for (quality,) in measured]
+            order = sorted(range(len(alike)), key=lambda k: (ranks[k], cost(alike[k].form)))
+            yield from ((ranks[k], alike[k]) for k in order)
 
     def _on_one_side(
         self, column: int, expansion: Expansion, leading: Sequence[mpf], best: Patch, side: tuple[float, float]
@@ -143,12 +153,11 @@ class Patches:
             patience = patience - 1 if best is before else _MORE_PATIENCE
         return best
 
-    def _tried(self, column: int, variable: Node, made_of: Try) -> Iterator[_Patched]:
-        """A form with another one in its place near 0, under each condition that may serve."""
-        for is_near in _is_near(variable, made_of.interval):
-            new = variable.graph.where(is_near, made_of.near, made_of.form)
-            (measured,) = self._references.measured([new], [column], near=False)
-            yield _Patched(rank(measured), cost(new), new, is_near, made_of)
+
+def _patched(variable: Node, made_of: Try) -> Iterator[_Patched]:
+    """A form with another one in its place near 0, under each condition that may serve."""
+    for is_near in _is_near(variable, made_of.interval):
+        yield _Patched(variable.graph.where(is_near, made_of.near, made_of.form), is_near, made_of)
 
 
 def _is_near(variable: Node, interval: tuple[float, float]) -> Iterator[Node]:

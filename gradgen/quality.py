@@ -83,7 +83,7 @@ def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: floa
         return True
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
     gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)
-    return gains and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
+    return gains and steps(min(new.single, new.wide)) <= steps(min(old.single, old.wide))
 
 
 def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -91,12 +91,12 @@ def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
     if is_better(new, new_cost, old, old_cost):
         return True
     meets = new.double.error <= BAR < old.double.error
-    return meets and _steps(min(new.single, new.wide)) <= _steps(min(old.single, old.wide))
+    return meets and steps(min(new.single, new.wide)) <= steps(min(old.single, old.wide))
 
 
 def rank(quality: Quality) -> tuple[int, int]:
     """How far the errors are above the target, by powers of two."""
-    return _steps(quality.double), _steps(min(quality.single, quality.wide))
+    return steps(quality.double), steps(min(quality.single, quality.wide))
 
 
 def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
@@ -105,8 +105,10 @@ def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
     return _powers(min(quality.double.sides[side], _HUGE)), _powers(min(narrow, _HUGE))
 
 
-def _steps(worst: Worst) -> int:
-    """The powers of the square root of 2, everywhere and for what is ordinary; very large errors count by how often.
+def steps(worst: Worst) -> int:
+    """How far errors are above the target, in powers of the square root of 2: everywhere and for what is ordinary.
+
+    Very large errors count by how often they are.
 
     What is no number where nothing is extreme counts twice: one that is far off may still be of the right size.
     """

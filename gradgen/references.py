@@ -11,7 +11,7 @@ from gradgen.compensate import has_marks, unmarked
 from gradgen.graph import Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
 from gradgen.printed import as_printed, printed_alone
-from gradgen.quality import BAR, TARGET, Quality
+from gradgen.quality import BAR, TARGET, Quality, steps
 
 _HOPELESS = 1.5  # times the error of the best form
 _BESIDE = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
@@ -41,6 +41,11 @@ class References:
             wide = self._single.worst(printed, columns, wide=True, near=False)
         double = self._double.worst(printed, columns, near=near)
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+
+    def steps_of_double(self, form: Node, column: int) -> int:
+        """The first part of the rank of a form's errors, those of float64, at the points that all forms are held to."""
+        (worst,) = self._double.worst(as_printed([form]), [column], near=False)
+        return steps(worst)
 
     def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
         """The errors of forms of some columns where one of several inputs is 0 or 1, which a label is, or two meet."""
