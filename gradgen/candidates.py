@@ -10,11 +10,11 @@ import sympy
 
 from gradgen import algebraic, angles, exponentials, hyperbolic, radicals, rational, relative, squares, variables
 from gradgen.differentiate import gradient
-from gradgen.graph import Node, inputs_of, substitute, topological
+from gradgen.graph import KINKS, Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
 
-_KINKS = frozenset({"where", "sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
+_KINKS = KINKS | {"where"}
 
 
 class Candidates:

@@ -47,8 +47,7 @@ class Choice:
     """
 
     def __init__(self, problem: Problem) -> None:
-        every = list(dict.fromkeys([*problem.nodes, *problem.others]))
-        self._twins = twins(every, problem.tensors, problem.hyper)
+        self._twins = twins(problem.every, problem.tensors, problem.hyper)
         nodes, others = ([x for x in some if x not in self._twins] for some in (problem.nodes, problem.others))
         self._forms = Forms(problem._replace(nodes=nodes, others=others))
         self._standing = self._forms.standing

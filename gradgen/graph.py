@@ -22,6 +22,8 @@ ZERO, ONE, MINUS_ONE, HALF = Integer(0), Integer(1), Integer(-1), Rational(1, 2)
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "hypot", "logaddexp", "and", "or", "eq", "ne"})
 RELATIONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = RELATIONS | {"and", "or", "not", "flag", "given", "true"}
+# What may have a kink where its operand, or the difference of its operands, is 0, or a whole number
+KINKS = frozenset({"sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 NONNEGATIVE = frozenset(
     {"abs", "modulus", "exp", "exp2", "sigmoid", "logistic_density", "softplus", "sech", "cosh", "hypot"}
 )

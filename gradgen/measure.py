@@ -125,7 +125,7 @@ class _Values:
         for attempt in range(attempts):
             before, bits = bits, _precision(point, attempt)
             with mpmath.workprec(bits):
-                found = self.program.at(_lifted(point))
+                found = self.program.at(exact_point(point))
                 values = found.values
                 if not all(map(mpmath.isfinite, values)):
                     return None
@@ -322,7 +322,7 @@ class Reference:
             for factor in (2, 8) if not exactly.is_laborious else (2,):
                 bits = factor * _precision(point)
                 with mpmath.workprec(bits):
-                    found = exactly.at(_lifted(point))
+                    found = exactly.at(exact_point(point))
                 if found.bits_lost <= bits - _AGREE:
                     break
             (value,) = found.values
@@ -349,7 +349,7 @@ class Reference:
         The derivative of a form with a selection may there be one of neither branch.
         """
         with mpmath.workprec(_PRECISION):
-            (value,), exact = exactly(_lifted(point)), self._evaluated(point)[column]
+            (value,), exact = exactly(exact_point(point)), self._evaluated(point)[column]
             if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
                 return True
             return bool(abs(value - exact) <= _SAME * max(1, abs(exact)))
@@ -368,7 +368,7 @@ class Reference:
         (name,) = self._tensors
         exactly = mpfr.Program(topological([root]), [root])
         points = [{**self._hypers[0], name: place} for place in (0.0, -_TINY, _TINY)]
-        (value,) = exactly(_lifted(points[0]))
+        (value,) = exactly(exact_point(points[0]))
         beside = [self.exact(column, point) for point in points[1:]]
         return all(exact is not None and abs(value - exact) <= _SAME * max(1, abs(exact)) for exact in beside)
 
@@ -608,13 +608,14 @@ class Reference:
     def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
         with mpmath.workprec(exact.bits):
-            return self._values.program.slopes(_lifted(point), exact.values, self._tensors, _SHIFT)
+            return self._values.program.slopes(exact_point(point), exact.values, self._tensors, _SHIFT)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
-        return self._values.program(_lifted(point))
+        return self._values.program(exact_point(point))
 
 
-def _lifted(point: Point) -> dict[str, mpf | bool]:
+def exact_point(point: Point) -> dict[str, mpf | bool]:
+    """A point in mpmath's numbers, for programs that compute exact values."""
     return {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
 
 

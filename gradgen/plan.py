@@ -462,8 +462,9 @@ class _Planner:
         if exact.roots == roots:
             return plain
         kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
-        arithmetics = {"narrow_at": plain.narrow_at, "uncorrected": arithmetic.uncorrected}
-        return replace(kernel, **arithmetics, plain=plain, shown=plain.shown)  # type: ignore[arg-type]
+        return replace(
+            kernel, narrow_at=plain.narrow_at, uncorrected=arithmetic.uncorrected, plain=plain, shown=plain.shown
+        )
 
     def written(
         self,
@@ -541,8 +542,9 @@ def _statements(
         width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
         if node.op in CONDITIONS:
             plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
-        is_line = node in roots and width[node] < _LONGEST_LINE
-        if plain and node not in with_errors and (is_line or node not in roots):
+        is_unnamed = plain and node not in with_errors
+        is_long = node in roots and width[node] >= _LONGEST_LINE
+        if is_unnamed and not is_long:
             continue
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
             branches = [arg for arg in node.args[1:] if arg.args and arg.op != "where"]
@@ -556,7 +558,7 @@ def _statements(
                 chosen.append(widest)
                 width[widest] = _NAME
                 width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
-        if plain and node not in with_errors:
+        if is_unnamed:
             continue
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)

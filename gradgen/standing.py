@@ -53,6 +53,11 @@ class Problem(NamedTuple):
     origins: Mapping[Node, tuple[Node, Node]] = MappingProxyType({})
     written: Mapping[Node, Node] = MappingProxyType({})
 
+    @property
+    def every(self) -> list[Node]:
+        """All of the results, each once."""
+        return list(dict.fromkeys([*self.nodes, *self.others]))
+
 
 class Standing:
     """How the results of a problem stand.
@@ -72,7 +77,7 @@ class Standing:
     """
 
     def __init__(self, problem: Problem) -> None:
-        every = list(dict.fromkeys([*problem.nodes, *problem.others]))
+        every = problem.every
         self.tensors, self.hyper = tensors, hyper = problem.tensors, problem.hyper
         self.references = References(every, tensors, hyper)
         self.candidates = Candidates(tensors, problem.origins, problem.written)

@@ -8,9 +8,9 @@ import mpmath
 from mpmath import mpf
 
 from gradgen import mpfr, points
-from gradgen.graph import CONDITIONS, Node, topological
+from gradgen.graph import CONDITIONS, KINKS, Node, topological
+from gradgen.measure import exact_point
 
-_KINKS = frozenset({"sign", "abs", "modulus", "maximum", "minimum", "floor", "ceil"})
 _MAGNITUDE, _COMPARED, _FEWEST = 5, 32, 8  # of the points looked at; how many, and how many must tell something
 _BITS, _SAME = 400, mpf(2) ** -100
 
@@ -45,7 +45,7 @@ def _values(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, f
     near = points.hyper_parameters(hyper, "float64")[-1]
     every = [{**point, **near} for point in at[:: -(-len(at) // _COMPARED)]]
     program = mpfr.Program(topological(nodes), nodes)
-    rows = [program({name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}) for point in every]
+    rows = [program(exact_point(point)) for point in every]
     return {node: [row[column] for row in rows] for column, node in enumerate(nodes)}
 
 
@@ -62,4 +62,4 @@ def _is_close(a: mpf, b: mpf) -> bool:
 
 
 def _kinks(node: Node) -> set[Node]:
-    return {below for below in topological([node]) if below.op in _KINKS}
+    return {below for below in topological([node]) if below.op in KINKS}

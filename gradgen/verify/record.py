@@ -56,7 +56,8 @@ def check(file: Path, ops: Sequence[str], method: str, runtime: Any) -> None:
     """
     _, former, _ = current(file)
     head, rows = _parsed(former)
-    others = dict.fromkeys(op.removeprefix("| ") for op, _ in rows if op.removeprefix("| ") not in ops)
+    recorded = dict.fromkeys(op.removeprefix("| ") for op, _ in rows)
+    others = [op for op in recorded if op not in ops]
     if others and head[0] != _about(method, runtime):
         raise GradgenError(
             f"the table has rows of {'; '.join(others)} that were measured in another way",
