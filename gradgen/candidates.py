@@ -13,6 +13,7 @@ from gradgen.differentiate import gradient
 from gradgen.graph import KINKS, Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
+from gradgen.rules import NEARLY_EQUAL
 
 _KINKS = KINKS | {"where"}
 
@@ -87,11 +88,19 @@ class Candidates:
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 
-    def more(self, node: Node, powers: bool, is_limit: Callable[[Node], bool]) -> Iterator[tuple[Node, str]]:
+    def more(
+        self, node: Node, powers: bool, is_limit: Callable[[Node], bool], cancels: bool = False
+    ) -> Iterator[tuple[Node, str]]:
         """Those that are looked at where none of the usual ones is good.
 
-        `is_limit` tells whether a form with a kink at 0 is there what the node tends to.
+        Args:
+            node: a result in its sound form.
+            powers: whether roots and powers are variables of the rational forms.
+            is_limit: tells whether a form with a kink at 0 is there what the node tends to.
+            cancels: whether it loses digits for ordinary inputs, which no scale keeps.
         """
+        if cancels:
+            yield from _by_rules(node, NEARLY_EQUAL)
         for form, norm in variables.by_directions(node, self._tensors):
             yield form, f"by the direction of {Printer({}).expression(norm)}"
         yield from angles.forms(node)
@@ -195,9 +204,9 @@ class Candidates:
         return self._rational_forms[node, powers]
 
 
-def _by_rules(node: Node) -> Iterator[tuple[Node, str]]:
-    """The forms that the rules that are only tried make of a node, each with its rule."""
-    for form, rule in tried(node):
+def _by_rules(node: Node, why: str | None = None) -> Iterator[tuple[Node, str]]:
+    """The forms that the rules that are only tried make of a node, each with its rule; maybe of one reason alone."""
+    for form, rule in tried(node, why):
         by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
         form = collected(form)
         yield form, by

@@ -166,7 +166,7 @@ class Choice:
                 (self.uncorrected(node).at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
             ]
             is_corrected = False
-        if any(min(pair) > LOST for pair in every):
+        if _is_lost(every) and not _is_lost(ordinary):
             every = ordinary  # by where something can be saved
         errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
         return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
@@ -176,6 +176,11 @@ class Choice:
         told = self.quality(node)
         quality = told if min(told.single.error, told.wide.error) <= LOST else self._standing.quality[node]
         return quality.single.error, quality.wide.error
+
+
+def _is_lost(errors: Sequence[tuple[float, float]]) -> bool:
+    """Whether of some result hardly a digit is right in either arithmetic."""
+    return any(min(pair) > LOST for pair in errors)
 
 
 def _sees(dtype: str, worst: Worst) -> float:

@@ -54,15 +54,16 @@ def rewrite(roots: Iterable[Node]) -> list[Node]:
     return [rewriter.node(root) for root in roots]
 
 
-def tried(node: Node) -> Iterator[tuple[Node, Rule]]:
+def tried(node: Node, why: str | None = None) -> Iterator[tuple[Node, Rule]]:
     """The node with one of the rules that are only tried applied wherever it fits; each with the rule.
 
     Where it fits in several places, one within the other, also in the outermost alone: what it makes of an inner one
-    may be none that the rules know.
+    may be none that the rules know. Rules with another reason than `why` are left out, if that is given.
     """
     views = [_View(below) for below in topological([node])]
     for rule in RULES:
-        fitting = [view for view in views if _apply(_pattern(rule), view)] if rule.tried else []
+        is_asked = rule.tried and why in (None, rule.why)
+        fitting = [view for view in views if _apply(_pattern(rule), view)] if is_asked else []
         if fitting:
             form = _Rewriter(rule).node(node)
             if form is not node:

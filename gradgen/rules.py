@@ -99,6 +99,7 @@ _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _IRRATIONAL = "a is rounded, and its product with the root may exceed 1"
 _SQUARES = "the squares overflow or vanish before the norm does"
+NEARLY_EQUAL = "a difference of numbers that are nearly equal"
 _POLES = "poles that cancel: infinity minus infinity at u = 0"
 _SOFTPLUS_DIFFERENCE = (
     "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
@@ -397,7 +398,7 @@ RULES: tuple[Rule, ...] = (
         )
     ),
     *(
-        Rule(pattern, replacement, "a difference of numbers that are nearly equal", tried=True)
+        Rule(pattern, replacement, NEARLY_EQUAL, tried=True)
         for pattern, replacement in (
             ("sqrt(u) - sqrt(v)", "(u - v)/(sqrt(u) + sqrt(v))"),
             ("hypot(u, v) - sqrt(w)", "(u**2 + v**2 - w)/(hypot(u, v) + sqrt(w))"),
@@ -412,6 +413,10 @@ RULES: tuple[Rule, ...] = (
             (
                 "unit(u, hypot(v, u)) - unit(u, hypot(w, u))",
                 "unit(u, hypot(v, u))*((w - v)/hypot(w, u))*unit(w + v, hypot(v, u) + hypot(w, u))",
+            ),
+            (
+                "unit(u, hypot(v, u)) - u/sqrt(w)",
+                "unit(u, hypot(v, u))*((w - u**2 - v**2)/sqrt(w))/(hypot(v, u) + sqrt(w))",
             ),
             (
                 "unit(u, hypot(u, v)) - sign(u)",
@@ -443,6 +448,11 @@ RULES: tuple[Rule, ...] = (
             ),
             ("sqrt(1 + u**4) - u**2", "1/(hypot(1, u**2) + u**2)"),
             ("1/sqrt(u) - 1/sqrt(v)", "(v - u)/(sqrt(u)*sqrt(v))/(sqrt(u) + sqrt(v))"),
+            ("1/hypot(u, v) - 1/sqrt(w)", "(w - u**2 - v**2)/(hypot(u, v)*sqrt(w))/(hypot(u, v) + sqrt(w))"),
+            (
+                "1/hypot(u, v) - 1/hypot(u, w)",
+                "(w - v)/hypot(u, v)/hypot(u, w)*unit(w + v, hypot(u, v) + hypot(u, w))",
+            ),
             ("cbrt(u) - cbrt(v)", "(u - v)/(cbrt(u)**2 + cbrt(u)*cbrt(v) + cbrt(v)**2)"),
             (
                 "cbrt(u)**-2 - cbrt(v)**-2",
@@ -639,7 +649,7 @@ RULES: tuple[Rule, ...] = (
         Rule(
             pattern,
             replacement,
-            "a difference of numbers that are nearly equal",
+            NEARLY_EQUAL,
             tried=True,
             whole=True,
             varies="u",

@@ -77,7 +77,10 @@ class Search:
         if standing.is_poor(node):
             yield from self._subproblems.within(node)
         if standing.is_poor(node):
-            yield from candidates.more(node, powers, lambda form: standing.references.is_limit(form, column))
+            cancels = standing.quality[node].double.ordinary > SINGULAR
+            yield from candidates.more(
+                node, powers, lambda form: standing.references.is_limit(form, column), cancels=cancels
+            )
 
     def _take_sides(self, node: Node, looked_at: LookedAt) -> None:
         """Take one form above 0 and another one below, where that is better."""

@@ -8,10 +8,13 @@ from functools import cached_property
 from typing import Protocol
 
 from gradgen import variables
+from gradgen.candidates import Candidates
+from gradgen.expansion import Expansions
 from gradgen.graph import Node
 from gradgen.inner import Inner
+from gradgen.poles import Poles
 from gradgen.quality import Quality, rank
-from gradgen.standing import Form, Problem, Standing
+from gradgen.standing import Form, Problem, Standing, each_once
 
 _MOST_ALONE = 12  # parts of sums, of all results, whose forms are looked for by themselves
 
@@ -84,7 +87,20 @@ class Subproblems:
         """
         known = self._alone
         if names and (part, names) not in known and len(known) < _MOST_ALONE:
-            solution = self._solve(Problem([part], [], names, self._standing.hyper), known)
-            form, _ = next(solution.uncompensated(part))
-            known[part, names] = form if rank(solution.quality(part)) < rank(solution.sound(part)) else part
+            known[part, names] = self._best(part, names) if self._has_others(part, names) else part
         return known.get((part, names), part)
+
+    def _best(self, part: Node, names: tuple[str, ...]) -> Node:
+        """The form of a part that is best for it as a function of these inputs."""
+        solution = self._solve(Problem([part], [], names, self._standing.hyper), self._alone)
+        form, _ = next(solution.uncompensated(part))
+        return form if rank(solution.quality(part)) < rank(solution.sound(part)) else part
+
+    def _has_others(self, part: Node, names: tuple[str, ...]) -> bool:
+        """Whether there are other forms of a part, or series: its exact values may take long."""
+        if variables.argument([part], names) is not None:
+            return True
+        candidates, expansions = Candidates(names, {}, {}), Expansions(names, Poles(names, self._standing.hyper))
+        usual, more = candidates.usual(part, powers=True), candidates.more(part, powers=True, is_limit=lambda _: False)
+        forms = each_once(itertools.chain(usual, more), part)
+        return any(next(found, None) is not None for found in (forms, expansions.of(part)))

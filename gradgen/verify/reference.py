@@ -29,12 +29,16 @@ BITS_OF_FLOAT64 = 1075
 
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
+_ENTIRE = frozenset(
+    {"const", "input", "add", "mul", "exp", "sin", "cos", "sinh", "cosh", "tanh", "erf", "atan", "asinh"}
+)
 _EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
 _MOST_DIRECTIONS = 16
 _NOTHING = mpf(2) ** -150  # what vanishes where these are this near, of numbers of about 1
 _FAR_BEYOND = 2**20  # the power of two
 _NO_DIGITS = 16  # binary ones
+_SOLID = mpf(2) ** -30  # what is larger is no divisor that is 0 but for rounding
 _NOISE = mpf(2) ** -2500  # what is smaller may be what rounding leaves of 0
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
@@ -123,7 +127,8 @@ class Reference:
         """
         value = self._at(point, quantity, *more)
         is_noise = value is not None and self._is_noise(value, point, quantity, *more)
-        if value is not None and mpmath.isfinite(value) and (value != 0 or self._rough) and not is_noise:
+        is_number = value is not None and mpmath.isfinite(value) and not is_noise
+        if is_number and (value != 0 or self._rough or self._is_regular(point, quantity)):
             return value
         near, nearer = [self._beside(point, quantity, step, *more) for step in (_NEAR, _NEAR**2)]
         if near is None or nearer is None:
@@ -136,6 +141,15 @@ class Reference:
         if is_noise and max(map(abs, nearer)) > _NOTHING:
             return None  # a kink
         return mpf(0) if is_vanishing else value
+
+    def _is_regular(self, point: Point, quantity: Quantity) -> bool:
+        """Whether what a quantity is, or is the derivative of, is analytic at the point, and nothing next to it is not.
+
+        What is so of the formula is not looked at for derivatives of the user's own.
+        """
+        return self._own.keys().isdisjoint(quantity.wrt) and self._formula.is_regular(
+            {**point, **self._hyper}, quantity.output
+        )
 
     def _beside(self, point: Point, quantity: Quantity, step: mpf, *more: str) -> list[mpf] | None:
         """A quantity, or its derivative, at a distance in all directions; None where it cannot be had."""
@@ -245,6 +259,15 @@ class _Shaken(exact.Exact):
             return None
         return None if mpmath.isnan(found) else found
 
+    def is_regular(self, point: Mapping[str, float | mpf], output: int) -> bool:
+        """Whether all that is computed on the way to an output is analytic at a point, by far."""
+        try:
+            with mpmath.workprec(self._bits + 150):
+                values = self._values(output, {name: mpf(x) for name, x in point.items()})
+        except (ArithmeticError, ValueError):
+            return False
+        return all(_is_analytic(node, [values[arg] for arg in node.args]) for node in self._orders[output])
+
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         values: dict[Node, object] = {}
         lost: set[Node] = set()
@@ -275,6 +298,15 @@ def _hangs_on_digits(node: Node, args: Sequence[object]) -> bool:
     if node.op == "mul":
         return any(isinstance(x, mpf) and mpmath.isinf(x) for x in args)
     return node.op in _LOGARITHMS or (node.op == "pow" and args[1] < 0)  # type: ignore[operator]
+
+
+def _is_analytic(node: Node, args: Sequence[object]) -> bool:
+    """Whether a node is an analytic function of arguments that are not near a singularity."""
+    if node.op != "pow":
+        return node.op in _ENTIRE
+    base, exponent = args
+    is_whole = node.args[1].number is not None and node.args[1].number.is_Integer
+    return (is_whole and exponent > 0) or abs(base) > _SOLID  # type: ignore[operator, arg-type]
 
 
 def _is_rounded(node: Node, args: Sequence[object]) -> bool:
