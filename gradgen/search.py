@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import sympy
@@ -104,25 +104,28 @@ class Search:
             standing.switched.add(form)
 
     def split(self, node: Node) -> None:
-        """Take parts of sums that are functions of fewer inputs in the form that is best for them by themselves.
+        """Take parts of a form that are computed alone in the form that is best for them by themselves.
 
-        Where the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not
-        of second derivatives, of which there are many.
+        Branches and factors, of which others hide what they lose; and terms that are functions of fewer inputs: where
+        the other terms happen to be 0 nothing else is left, which hardly any of the points looked at shows. Not of
+        second derivatives, of which there are many.
         """
         standing = self._standing
-        if len(standing.tensors) == 1 or not standing.is_reported(node):
+        if not standing.is_reported(node):
             return
+        if standing.is_poor(node):
+            self._take_alone(node, _alone(node, standing.tensors))
         for total, ways in variables.sums_in_parts(standing.forms[node], standing.tensors):
             for way in ways:
-                if self._take_parts(node, total, way) or not standing.is_poor(node):
+                if self._take_alone(node, way, total) or not standing.is_poor(node):
                     break
 
-    def _take_parts(self, node: Node, total: Node, way: variables.Way) -> bool:
-        """Take a sum in a form as that of its parts, each in its best form, if that is no worse; tell whether it is."""
+    def _take_alone(self, node: Node, parts: variables.Way, total: Node | None = None) -> bool:
+        """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so."""
         standing = self._standing
-        best = [self._subproblems.alone(part, names) for part, names in way]
-        (form,) = substitute([standing.forms[node]], {total: reduce(node.graph.add, best)})
-        changed = [part for (part, _), alone in zip(way, best, strict=True) if alone is not part]
+        best = [self._subproblems.alone(part, names) for part, names in parts]
+        changed = {part: alone for (part, _), alone in zip(parts, best, strict=True) if alone is not part}
+        (form,) = substitute([standing.forms[node]], {total: reduce(node.graph.add, best)} if total else changed)
         if not changed or form is standing.forms[node] or not standing.is_same(node, form):
             return False
         quality = standing.measured(node, form, near=True)
@@ -131,6 +134,15 @@ class Search:
         how = f"with {', '.join(Printer({}).expression(part) for part in changed)} as a function by itself"
         standing.take(node, form, quality, standing.notes[node], how, "the other terms may be 0")
         return True
+
+
+def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
+    """The sums below a node that are branches, or functions of fewer inputs, with the inputs that each is of."""
+    order, every = topological([node]), len(variables.tensors_of(node, tensors))
+    branches = {branch for below in order if below.op == "where" for branch in below.args[1:]}
+    terms = {arg for below in order if below.op == "add" for arg in below.args}
+    found = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
+    return [(sum, x) for sum, x in found if sum in branches or (sum not in terms and 0 < len(x) < every)]
 
 
 def _distributed(node: Node) -> Node | None:
