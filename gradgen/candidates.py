@@ -18,6 +18,16 @@ from gradgen.rules import NEARLY_EQUAL
 _KINKS = KINKS | {"where"}
 
 
+def by_rules(node: Node, why: str | None = None) -> Iterator[tuple[Node, str]]:
+    """The forms that the rules that are only tried make of a node, each with its rule; maybe of one reason alone."""
+    for form, rule in tried(node, why):
+        by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
+        form = collected(form)
+        yield form, by
+        for scaled, more in relative.forms(form):
+            yield scaled, f"{by}, {more}"
+
+
 class Candidates:
     """The forms of the results of an op.
 
@@ -100,7 +110,7 @@ class Candidates:
             cancels: whether it loses digits for ordinary inputs, which no scale keeps.
         """
         if cancels:
-            yield from _by_rules(node, NEARLY_EQUAL)
+            yield from by_rules(node, NEARLY_EQUAL)
         for form, norm in variables.by_directions(node, self._tensors):
             yield form, f"by the direction of {Printer({}).expression(norm)}"
         yield from angles.forms(node)
@@ -159,12 +169,12 @@ class Candidates:
             starts[spread] = "with exponentials multiplied out"
         if node in self._origins and powers:
             starts = {written: "as the derivative of what was written"} | starts
-        by_rules = []
+        ruled = []
         for start, how in starts.items():
-            for form, by in _by_rules(start):
-                by_rules.append((form, by))
+            for form, by in by_rules(start):
+                ruled.append((form, by))
                 yield form, f"{how}, {by}" if how else by
-        for form, by in by_rules:
+        for form, by in ruled:
             for rational_form, more in rational.forms(form, powers):
                 yield rational_form, f"{by}, {more}"
 
@@ -179,7 +189,7 @@ class Candidates:
             if not set(scale).isdisjoint(inputs_of(varying)):
                 continue  # there is more of the input
             others = [*squares.forms(start), *relative.forms(start), *algebraic.forms(start)]
-            others += [*rational.forms(start, powers), *_by_rules(start)]
+            others += [*rational.forms(start, powers), *by_rules(start)]
             for found, how in ((start, ""), *others):
                 back = _put_back(found, node.graph.input(variables.PRODUCT), product)
                 yield back, ", ".join(filter(None, (f"in terms of {Printer({}).expression(product)}", how)))
@@ -202,16 +212,6 @@ class Candidates:
         if (node, powers) not in self._rational_forms:
             self._rational_forms[node, powers] = [*rational.forms(node, powers)]
         return self._rational_forms[node, powers]
-
-
-def _by_rules(node: Node, why: str | None = None) -> Iterator[tuple[Node, str]]:
-    """The forms that the rules that are only tried make of a node, each with its rule; maybe of one reason alone."""
-    for form, rule in tried(node, why):
-        by = f"by {rule.pattern} = {rule.replacement} ({rule.why})"
-        form = collected(form)
-        yield form, by
-        for scaled, more in relative.forms(form):
-            yield scaled, f"{by}, {more}"
 
 
 def _undefined(node: Node) -> set[Node]:

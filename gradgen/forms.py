@@ -51,6 +51,7 @@ class Forms:
             plain = standing.forms[node]  # without series and limits at infinity
             standing.candidates.take(node, plain, is_smooth=plain in standing.switched)
             self._singularities.mend(node, looked_at)
+            self._search.finish(node)
             self._found[node] = standing.forms[node], [note.what for note in standing.notes[node]]
         return True
 

@@ -312,7 +312,7 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
         bound = _sign_where_lost(
             growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes]
         )
-    if added and not apart:
+    if added and not apart and not any(known[factor].explodes for factor in vanishing):
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)
         )

@@ -895,6 +895,13 @@ RULES: tuple[Rule, ...] = (
         _OVERFLOW,
         tried=True,
     ),
+    Rule(
+        "v*(t*expm1(u) + w)",
+        "where(gt(u, 64), v*t*exp(u) + v*(w - t), v*(t*expm1(u) + w))",
+        "the exponential overflows before a divisor makes it small",
+        tried=True,
+        whole=True,
+    ),
     Rule("cbrt(1 + exp(u))", "exp(softplus(u)/3)", _OVERFLOW, tried=True),
     Rule("(1 + exp(u))**v", "exp(v*softplus(u))", _OVERFLOW, tried=True),
     Rule("cbrt(exp(u) + exp(v))", "exp(logaddexp(u, v)/3)", _OVERFLOW, tried=True),

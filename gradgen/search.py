@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr
 
 from gradgen import variables
+from gradgen.candidates import by_rules
 from gradgen.graph import Node, coefficient, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
@@ -119,6 +120,19 @@ class Search:
             for way in ways:
                 if self._take_alone(node, way, total) or not standing.is_poor(node):
                     break
+
+    def finish(self, node: Node) -> None:
+        """Take what a rule makes of the form with its series, where that is better: elsewhere it may still be off."""
+        standing = self._standing
+        if standing.quality[node].error <= BAR or not standing.is_reported(node):
+            return
+        before = standing.forms[node]
+        for form, how in itertools.islice(each_once(by_rules(before), node), _FEWER_FORMS):
+            if standing.is_same(node, form):
+                quality = standing.measured(node, form, near=True)
+                if rank(quality) < rank(standing.quality[node]) and standing.kept(node, form) is form:
+                    standing.take(node, form, quality, standing.notes[node], how, "")
+                    return
 
     def _take_alone(self, node: Node, parts: variables.Way, total: Node | None = None) -> bool:
         """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so."""

@@ -265,6 +265,7 @@ EXAMPLES = {
         x=1.5,
         y=1e5,
     ),
+    "unit(u, hypot(v, u)) - u/sqrt(w)": Example("x/sqrt(x**2 + 1) - x/sqrt(x**2 + y**2 + 1)", x=3.0, y=1e-9),
     "unit(u, hypot(u, v)) - sign(u)": Example(
         "sqrt(x**2 + y**2) - abs(x)", by="x", after="unit(u, hypot(u, v)) - sign(u)", x=1e5, y=1.5
     ),
@@ -284,6 +285,8 @@ EXAMPLES = {
     "1 + v - sqrt(v*(2 + v))": Example("1 + x - sqrt((1 + x)**2 - 1)", after="1 + v - sqrt(v*(2 + v))", x=1e10),
     "sqrt(1 + u**4) - u**2": Example("sqrt(1 + x**4) - x**2", after="sqrt(1 + u**4) - u**2", x=1e4),
     "1/sqrt(u) - 1/sqrt(v)": Example("1/sqrt(x) - 1/sqrt(x + 1)", x=1e6),
+    "1/hypot(u, v) - 1/sqrt(w)": Example("1/sqrt(x**2 + 1) - 1/sqrt(x**2 + y**2 + 1)", x=3.0, y=1e-9),
+    "1/hypot(u, v) - 1/hypot(u, w)": Example("1/sqrt(x**2 + 1) - 1/sqrt(y**2 + 1)", x=1.0, y=1 + 1e-14),
     "cbrt(u) - cbrt(v)": Example("cbrt(x + 1) - cbrt(x)", x=1e6),
     "cbrt(u)**-2 - cbrt(v)**-2": Example("1/cbrt(x + 1)**2 - 1/cbrt(x)**2", after="cbrt(u)**-2 - cbrt(v)**-2", x=1e10),
     "sqrt(1 + u) - 1": Example("sqrt(1 + x) - 1", x=1e-10),
@@ -439,6 +442,7 @@ EXAMPLES = {
     "exp(t)*(sqrt(1 + exp(u)) - 1)": Example(
         "(sqrt(1 + exp(2*x)) - 1)/exp(x)", after="exp(t)*(sqrt(1 + exp(u)) - 1)", x=400.0
     ),
+    "v*(t*expm1(u) + w)": Example("(exp(x) - 1 - x)/x**2", x=712.0),
     "cbrt(1 + exp(u))": Example("cbrt(1 + exp(x))", x=800.0),
     "(1 + exp(u))**v": Example("(1 + exp(x))**k", x=800.0, k=0.5),
     "cbrt(exp(u) + exp(v))": Example("cbrt(exp(x) + exp(y))", x=1000.0, y=990.0),
