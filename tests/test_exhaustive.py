@@ -36,9 +36,7 @@ def everywhere(op: Op, dtype: torch.dtype, stride: int) -> list[Measured]:
 
 def at_ends(op: Op, dtype: torch.dtype, dense: bool) -> list[Measured]:
     """The errors, on both paths, where inputs are 0, 1, or the least and largest of their type, and at a few others."""
-    if len(op.tensors) > 3 and dtype is not torch.float64:  # whose exact results take longest, and of which none misses
-        dense = False
-    most, at_random = (20, 5) if not dense else (1400, 50) if len(op.tensors) <= 3 else (60, 20)
+    most, at_random = (20, 5) if not dense else (1400, 50) if len(op.tensors) <= 3 else (120, 30)
     where = points.grid(op.tensors, points.special(dtype), most, op.name) + NEAR_KINKS.get(op.name, [])
     where += points.every_magnitude(op.tensors, dtype, at_random, op.name)
     return at(op, dtype, where)

@@ -416,6 +416,12 @@ class TestReference:
         assert len(self.value(text, tmp_path, 0.0)) == 2
         assert len(self.value(text, tmp_path, 0.5)) == 3
 
+    def test_a_0_of_an_analytic_function_is_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No divisor is 0, so that it is no limit that would have to be looked for all around."""
+        monkeypatch.setattr(Reference, "_beside", lambda *_: pytest.fail("looked around"))
+        found = self.value("@op\ndef f(x: Tensor):\n    return 1/(1 + exp(-x**4))\n", tmp_path, 0.0)
+        assert [float(exact.value) for exact in found.values()] == [0.5, 0, 0]
+
     @pytest.mark.parametrize(
         ("text", "x", "expected"),
         [

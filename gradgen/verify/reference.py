@@ -127,9 +127,13 @@ class Reference:
         """
         value = self._at(point, quantity, *more)
         is_noise = value is not None and self._is_noise(value, point, quantity, *more)
-        is_number = value is not None and mpmath.isfinite(value) and not is_noise
-        if is_number and (value != 0 or self._rough or self._is_regular(point, quantity)):
-            return value
+        if value is not None and mpmath.isfinite(value):
+            if value != 0 and not is_noise:
+                return value
+            if self._is_regular(point, quantity):
+                return mpf(0)
+            if self._rough and not is_noise:
+                return value
         near, nearer = [self._beside(point, quantity, step, *more) for step in (_NEAR, _NEAR**2)]
         if near is None or nearer is None:
             return value
