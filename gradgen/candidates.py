@@ -159,6 +159,7 @@ class Candidates:
         for split, how in (
             (_by_flag(node), "by a flag"),
             (_by_sign(node), "by the sign of what has an absolute value"),
+            (_by_larger(node), "by the larger of two"),
         ):
             if split is not None:
                 yield split, how
@@ -243,6 +244,20 @@ def _by_sign(node: Node) -> Node | None:
     below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
     p, q = rewrite([*above, *below])
     return node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+
+
+def _by_larger(node: Node) -> Node | None:
+    """A node that has one maximum in it, max(u, c), for u > c and for others."""
+    graph = node.graph
+    found = [below for below in topological([node]) if below.op == "maximum"]
+    if len(found) != 1:
+        return None
+    u, c = found[0].args if found[0].args[1].number is not None else found[0].args[::-1]
+    is_larger = graph.apply("gt", u, c)
+    conditions = dict.fromkeys([is_larger, graph.apply("gt", found[0], c)], graph.true())
+    (above,) = substitute([node], {found[0]: u} | conditions)
+    (below,) = substitute([node], {found[0]: c} | {one: graph.apply("not", true) for one, true in conditions.items()})
+    return graph.where(is_larger, *rewrite([above, below]))
 
 
 def _put_back(form: Node, variable: Node, product: Node) -> Node:

@@ -787,6 +787,26 @@ def test_a_slope_that_is_left_of_what_a_hyper_parameter_cancels(path: str, dtype
 
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_a_maximum_hides_cancels(path: str, dtype: str, tmp_path: Path) -> None:
+    """The slope of a modulus with a bias by the other coordinate is -b*x*y/r**3  (modReLU, Arjovsky et al., 2016)."""
+    text = """
+        @op
+        def f(x, y, b):
+            r = sqrt(x**2 + y**2)
+            return Max(r + b, 0)*x/r
+    """
+    module, _ = build(text, tmp_path)
+    rows = [[0.3, 2.0, -214.0976, 3.0], [0.7, 0.6, -11955.33, -4.0], [0.0, 0.0, 2.03e-8, -6.0]]
+    x, y, b = (torch.tensor(row, dtype=getattr(torch, dtype), requires_grad=True) for row in rows)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        (slopes,) = torch.autograd.grad(module.f(x, y, b).sum(), y)
+    at = [one.detach().double()[2].item() for one in (x, y, b)]
+    slope = -at[2] * at[0] * at[1] / math.hypot(*at[:2]) ** 3
+    assert slopes.tolist() == pytest.approx([0, 0, slope, 0], rel=8 * torch.finfo(x.dtype).eps, abs=0)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_quotient_of_inputs_has_its_removable_singularity(path: str, dtype: str, tmp_path: Path) -> None:
     """Both are not 0 where it is: the denominator was taken to be, and nothing was removed."""
     module, _ = build("@op\ndef f(a, b):\n    return a/(exp(a/b) - 1)\n", tmp_path)
