@@ -346,13 +346,17 @@ class Reference:
     def _is_same_in(self, exactly: mpfr.Program, column: int, point: Point) -> bool:
         """Whether what is computed at a point is what the reference's node is there, if both are finite.
 
-        The derivative of a form with a selection may there be one of neither branch.
+        The derivative of a form with a selection may there be one of neither branch. What keeps no digits tells nothing.
         """
-        with mpmath.workprec(_PRECISION):
-            (value,), exact = exactly(exact_point(point)), self._evaluated(point)[column]
-            if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
-                return True
-            return bool(abs(value - exact) <= _SAME * max(1, abs(exact)))
+        for bits in (factor * _precision(point) for factor in (1, 2, 8)):
+            with mpmath.workprec(bits):
+                found, right = (program.at(exact_point(point)) for program in (exactly, self._values.program))
+                (value,), exact = found.values, right.values[column]
+                if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
+                    return True
+                if max(found.bits_lost, right.bits_lost) <= bits - _AGREE:
+                    return bool(abs(value - exact) <= _SAME * max(1, abs(exact)))
+        return True
 
     def _is_real_beside(self, point: Point, column: int) -> bool:
         """Whether a node is real where one of the inputs is a little more or less."""

@@ -155,7 +155,7 @@ class Standing:
             quality = self.measured(node, form, near)
             if not comparison(quality, new_cost, best, best_cost):
                 return
-            if kept is not given and quality.wide.error > TARGET:
+            if kept is not given and quality.wide.ordinary > TARGET:
                 return  # only a form with all digits is worth another one for infinite inputs
         is_cheaper = is_better(quality, new_cost, best, best_cost)
         why = "as exact, and cheaper" if is_cheaper else "more exact in float64 for ordinary numbers"

@@ -550,6 +550,26 @@ def test_removable_points_of_several_inputs(
         assert found == pytest.approx(expected, rel=1e-6, abs=0)
 
 
+@pytest.mark.slow
+@pytest.mark.second_order
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_second_derivatives_where_a_product_is_0(path: str, tmp_path: Path) -> None:
+    """By (0 + x*t)**-4 nothing is left of the digits that a form was compared in: it seemed to be another function."""
+    module, _ = build("@op\ndef f(x, t):\n    return (exp(x*t) - 1 - x*t)/(x*t)**2\n", tmp_path)
+    x = torch.tensor([0.0, 0.0, 1e-12, 1e-3], dtype=torch.float64, requires_grad=True)
+    t = torch.tensor([0.0, 1.0, 1.0, 1.0], dtype=torch.float64, requires_grad=True)
+    with module.rt.force_path("torch") if path == "torch" else nullcontext():
+        first = torch.autograd.grad(module.f(x, t).sum(), (x, t), create_graph=True)
+        by_x, mixed = torch.autograd.grad(first[0].sum(), (x, t), retain_graph=True)
+        (by_t,) = torch.autograd.grad(first[1].sum(), t)
+    near = [1 / 12, 1 / 12, 1 / 12 + 1e-3 / 20 + 1e-6 / 60 + 1e-9 / 252]  # of (exp(u) - 1 - u)/u**2 twice
+    assert by_x.tolist() == pytest.approx([0, *near], rel=1e-12, abs=0)
+    slopes = [1 / 6 + u / 12 + u**2 / 40 + u**3 / 180 for u in (0, 1e-12, 1e-3)]
+    curved = [slope + u * curvature for slope, u, curvature in zip(slopes, (0, 1e-12, 1e-3), near, strict=True)]
+    assert mixed.tolist() == pytest.approx([1 / 6, *curved], rel=1e-12, abs=0)
+    assert by_t.tolist() == pytest.approx([0, 0, 1e-24 / 12, 1e-6 * near[2]], rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize(
     ("formula", "x", "y", "slopes"),
     [
