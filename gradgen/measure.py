@@ -346,7 +346,7 @@ class Reference:
     def _is_same_in(self, exactly: mpfr.Program, column: int, point: Point) -> bool:
         """Whether what is computed at a point is what the reference's node is there, if both are finite.
 
-        The derivative of a form with a selection may there be one of neither branch. What lost all digits tells nothing.
+        The derivative of a form with a selection may there be one of neither branch. What has no digits tells nothing.
         """
         for bits in (factor * _precision(point) for factor in (1, 2, 8)):
             with mpmath.workprec(bits):

@@ -291,15 +291,15 @@ class _KernelText:
 
     @property
     def like(self) -> str:
-        """A tensor that is always there."""
-        return "like" if self.needs_like else self.tensors[0]
+        """A tensor that is always there; `like`, which is looked for among them, if none is."""
+        return next((name for name in self.tensors if name not in self.optional), "like")
 
     @property
     def needs_like(self) -> bool:
-        """Whether the first tensor may be missing although some number must become a tensor like it."""
-        if self.tensors[0] not in self.optional:
+        """Whether some number must become a tensor like one that is looked for."""
+        if self.like != "like":
             return False
-        texts = self._printer(self._kernel.names, self._numbers, "like")
+        texts = self._torch_printer()
         printed = [texts.statement(s.node) for s in self._kernel.statements]
         printed += [texts.expression(node) for _, node in self._kernel.results]
         constant = any(texts.is_number(node) for _, node in self._kernel.results)
