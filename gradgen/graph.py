@@ -139,7 +139,7 @@ class Graph:
         return self._intern("true", ())
 
     def const(self, value: Expr | int) -> Node:
-        """An exact number. A float stands for the decimal that was typed; what is not real, as log(-2), is NaN."""
+        """An exact number. A float stands for the decimal that was typed."""
         if isinstance(value, int):
             if value in self._whole:
                 return self._whole[value]
@@ -149,8 +149,6 @@ class Graph:
             value = sympy.sympify(value)
         if isinstance(value, Float):
             value = Rational(repr(float(value)))
-        elif value.is_extended_real is False:
-            value = sympy.nan
         return self._intern("const", (), value)
 
     def node(self, value: Operand) -> Node:

@@ -249,6 +249,11 @@ def multiplied_out(node: Node) -> Node:
     return _with_each(node, "mul", _over_the_terms)
 
 
+def multiplied_into_branches(node: Node) -> Node:
+    """The node with what a selection is multiplied by in its branches, where it may meet what makes up for it."""
+    return _with_each(node, "mul", _over_the_branches)
+
+
 def written_out(total: Node) -> Node:
     """A sum with the products of sums in it written out, and like terms put together: x + (1 - y)*(1 + y)."""
     left, done = [_as_product(term) for term in terms(total, most=_LONGEST)], list[Product]()
@@ -301,6 +306,22 @@ def _over_the_terms(node: Node) -> Node | None:
         return None
     found = _spread((sympy.S.One, node))
     return _sum(node.graph, list(map(_as_term, found))) if 1 < len(found) <= _LONGEST else None
+
+
+def _over_the_branches(node: Node) -> Node | None:
+    number, found = factors(node)
+    choice = next((base for base, exponent in found if base.op == "where" and exponent == 1), None)
+    if choice is None:
+        return None
+    before = _product(number, [(base, exponent) for base, exponent in found if base is not choice] or [(choice, 0)])
+    return _in_each_branch(choice, before)
+
+
+def _in_each_branch(node: Node, factor: Node) -> Node:
+    if node.op != "where":
+        return factor * node
+    condition, p, q = node.args
+    return node.graph.where(condition, _in_each_branch(p, factor), _in_each_branch(q, factor))
 
 
 def _without_common_factors(node: Node) -> Node | None:

@@ -14,6 +14,7 @@ from gradgen.candidates import by_rules
 from gradgen.graph import Node, coefficient, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
+from gradgen.rewrite import multiplied_into_branches
 from gradgen.standing import Form, Standing, each_once
 from gradgen.subproblems import Subproblems
 
@@ -127,7 +128,9 @@ class Search:
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
             return
         before = standing.forms[node]
-        for form, how in itertools.islice(each_once(by_rules(before), node), _FEWER_FORMS):
+        starts = dict.fromkeys((before, multiplied_into_branches(before)))
+        forms = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
+        for form, how in itertools.islice(forms, _FEWER_FORMS):
             if standing.is_same(node, form):
                 quality = standing.measured(node, form, near=True)
                 if rank(quality) < rank(standing.quality[node]) and standing.kept(node, form) is form:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gradgen.candidates import Candidates
 from gradgen.extremes import Extremes
-from gradgen.graph import Node, inputs_of
+from gradgen.graph import Node, inputs_of, topological
 from gradgen.poles import Poles
 from gradgen.quality import TARGET, Comparison, Quality, cost, is_better, rank
 from gradgen.references import References
@@ -169,10 +169,16 @@ def reads_more(form: Node, node: Node) -> bool:
 
 
 def each_once(candidates: Iterable[Form], node: Node) -> Iterator[Form]:
-    """The forms of a node that neither came before nor are the node itself, nor read what it does not."""
+    """The forms of a node that neither came before nor are the node itself, nor read what it does not, and are real."""
     seen = {node}
     for form, how in candidates:
         if form not in seen:
             seen.add(form)
-            if not reads_more(form, node):
+            if not reads_more(form, node) and not _has_imaginary(form):
                 yield form, how
+
+
+def _has_imaginary(form: Node) -> bool:
+    """Whether a form has a number that is not real: a rule's logarithm of a negative one, in a branch maybe."""
+    numbers = (below.number for below in topological([form]))
+    return any(number is not None and number.is_extended_real is False for number in numbers)

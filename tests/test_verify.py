@@ -416,6 +416,17 @@ class TestReference:
         assert len(self.value(text, tmp_path, 0.0)) == 2
         assert len(self.value(text, tmp_path, 0.5)) == 3
 
+    def test_a_slope_next_to_a_pole_that_no_step_comes_near_is_left_out(self, tmp_path: Path) -> None:
+        """It is 1; differences see nothing but (x + y)**2 in the denominator, and what they leave may be anything."""
+        text = "@op\ndef f(x: Tensor, y: Tensor):\n    return (x + 1/(1 + exp(-y)))/(1/(1 + exp(-x)) + (x + y)**2)\n"
+        reference = Reference(formula(text, tmp_path), {})
+        value, slope, point = Quantity(0, ()), Quantity(0, ("y",)), {"x": -13864.0, "y": 13864.0}
+        assert list(reference(point, [value, slope])) == [value]
+        huge = reference(point, [value])[value].value
+        assert reference._is_lost(mpf("2e-537"), huge, point, ["y"])
+        assert not reference._is_lost(huge, huge, point, ["y"])
+        assert not reference._is_lost(mpf("2e-537"), mpf(3), point, ["y"])
+
     def test_a_0_of_an_analytic_function_is_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """No divisor is 0, so that it is no limit that would have to be looked for all around."""
         monkeypatch.setattr(Reference, "_beside", lambda *_: pytest.fail("looked around"))

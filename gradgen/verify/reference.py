@@ -55,6 +55,7 @@ class Reference:
     def __init__(self, formula: Formula, hyper: Mapping[str, float], bits: int = BITS) -> None:
         self._inputs = [p.name for p in formula.tensors]
         self._hyper = dict(hyper)
+        self._bits = bits
         self._formula = _Shaken(formula, bits)
         # Derivatives of the user's own are what the op's gradients are, whatever its formula says.
         self._own = {
@@ -184,15 +185,23 @@ class Reference:
     def _at(self, point: Mapping[str, float | mpf], quantity: Quantity, *more: str) -> mpf | None:
         """A quantity, or its derivative by `more`; None where it is not real, or cannot be had."""
         wrt = (*quantity.wrt, *more)
-        if wrt and self._is_beyond(self._at(point, Quantity(quantity.output, ()))):
+        value = self._at(point, Quantity(quantity.output, ())) if wrt else None
+        if wrt and self._is_beyond(value):
             return None
         first, *rest = wrt or ("",)
         own = self._own.get(first)
         names = tuple(rest) if own else wrt
         key = (quantity.output, first if own else "", *sorted(names), *point.values())
         if key not in self._known:
-            self._known[key] = (own or self._formula).result({**point, **self._hyper}, names, quantity.output)
+            found = (own or self._formula).result({**point, **self._hyper}, names, quantity.output)
+            is_lost = value is not None and found is not None and not own and self._is_lost(found, value, point, wrt)
+            self._known[key] = None if is_lost else found
         return self._known[key]
+
+    def _is_lost(self, slope: mpf, value: mpf, point: Mapping[str, float | mpf], wrt: Sequence[str]) -> bool:
+        """Whether a slope is nothing beside a value beyond all types: next to a pole that is nearer than any step."""
+        size = math.prod((max(abs(mpf(point[name])), 1) for name in wrt), start=mpf(1))
+        return bool(abs(value) > mpf(2) ** self._bits and abs(slope) * size < _NOTHING * abs(value) < mpmath.inf)
 
     def _is_noise(self, value: mpf, point: Point, quantity: Quantity, *more: str) -> bool:
         """Whether a value is what rounding leaves of 0: next to nothing, and another number if it is found again."""
