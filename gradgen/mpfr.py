@@ -6,6 +6,7 @@ everything where something on the way overflows, underflows or is divided by 0, 
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,39 @@ def _bessel(op: str, of_integer: Callable[[int, Number], Number], n: Number, x: 
     return of_integer(int(n), x) if n.is_integer() else _slow(op)(n, x)
 
 
+_GUARD = 32  # bits
+
+
+def _polygamma(n: Number, x: Number) -> Number:
+    """By the recurrence A&S 6.4.6 up to where the asymptotic series 6.4.11 has all digits, for positive numbers."""
+    if not (n.is_integer() and n > 0 and 0 < x < gmpy2.inf()):
+        return _slow("polygamma")(n, x)
+    order, bits = int(n), gmpy2.get_context().precision + _GUARD
+    with gmpy2.local_context(gmpy2.get_context(), precision=bits):
+        below, y = gmpy2.mpfr(0), gmpy2.mpfr(x)
+        while y < order + bits // 6:
+            below += 1 / math.prod(itertools.repeat(y, order), start=y)  # faster than a power
+            y += 1
+        beyond = coefficient = math.factorial(order - 1) / y**order
+        beyond += order * coefficient / (2 * y)
+        square = y * y
+        for j in range(2, bits, 2):
+            coefficient = coefficient * ((j + order - 2) * (j + order - 1)) / (square * (j * (j - 1)))
+            term = _bernoulli(j, bits) * coefficient
+            beyond += term
+            if gmpy2.get_exp(term) < gmpy2.get_exp(beyond) - bits:
+                break
+        result = (-1) ** (order + 1) * (math.factorial(order) * below + beyond)
+    return +result if gmpy2.is_regular(result) else _slow("polygamma")(n, x)
+
+
+@cache
+def _bernoulli(j: int, bits: int) -> Number:
+    """The Bernoulli number B_j."""
+    numerator, denominator = mpmath.bernfrac(j)
+    return gmpy2.mpfr(gmpy2.mpq(numerator, denominator), bits)
+
+
 def _nothing(*_: Number) -> Number:
     return gmpy2.mpfr(0)
 
@@ -98,6 +132,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "gamma": gmpy2.gamma,
     "loggamma": lambda x: gmpy2.lgamma(x)[0],
     "digamma": gmpy2.digamma,
+    "polygamma": _polygamma,
     "bessel_j": partial(_bessel, "bessel_j", gmpy2.jn),
     "bessel_y": partial(_bessel, "bessel_y", gmpy2.yn),
     "acot": lambda x: gmpy2.atan(1 / x),
@@ -118,7 +153,7 @@ FUNCTIONS |= {
 
 # What takes long to thousands of digits: what mpmath sums up, and what MPFR does.
 _LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"}
-_LABORIOUS |= {"gamma", "loggamma", "digamma", "bessel_j", "bessel_y"}
+_LABORIOUS |= {"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "bessel_y"}
 _LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
 
 # Of functions that can lose bits, how many, from the exponents of operands and result.
@@ -345,7 +380,12 @@ def _step(node: Node, args: Sequence[int]) -> _Step:
 
 def _slow(op: str) -> Callable[..., Number]:
     """A primitive that MPFR does not have."""
-    return lambda *args: lifted(evaluate.function(op, *map(lowered, args)))
+
+    def function(*args: Number) -> Number:
+        with mpmath.workprec(gmpy2.get_context().precision):
+            return lifted(evaluate.function(op, *map(lowered, args)))
+
+    return function
 
 
 def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:

@@ -118,7 +118,7 @@ def test_doubles_and_what_they_lack(power: int) -> None:
         assert not is_whole
         assert abs(nearest + mpf(rest) - exact) <= exact * mpf(2) ** -60 or power == 0  # where the rest vanishes
     assert mpfr.in_doubles("exp", [[1e30], [0.0]], 64) == [None, (1.0, 0.0, True)]
-    assert mpfr.in_doubles("polygamma", [[0.0, 1.0]], 64) == [None]
+    assert mpfr.in_doubles("bessel_i", [[0.0, 1.0]], 64) == [None]
 
 
 def test_a_sine_of_what_no_float_is_takes_no_time() -> None:
@@ -178,3 +178,14 @@ def test_what_a_zero_may_hide(text: str, hidden: float) -> None:
     point = {"x": mpf(2) ** -900, "k": mpf(2) ** 100}
     with mpmath.workprec(BITS):
         assert program(root).at(point).hidden == pytest.approx(hidden, abs=3)
+
+
+@pytest.mark.parametrize("bits", [200, 1000])
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_polygamma(order: int, bits: int) -> None:
+    for x in (mpf(2) ** -900, mpf("0.3"), mpf(1), mpf("17.25"), mpf(10) ** 10, mpf(2) ** 700):
+        with mpmath.workprec(bits), mpfr.precise():
+            found = mpfr.lowered(mpfr.FUNCTIONS["polygamma"](mpfr.lifted(mpf(order)), mpfr.lifted(x)))
+        with mpmath.workprec(2 * bits):
+            exact = mpmath.polygamma(order, x)
+            assert abs(found - exact) <= abs(exact) * mpf(2) ** (1 - bits)
