@@ -159,7 +159,7 @@ def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
     branches = {branch for below in order if below.op == "where" for branch in below.args[1:]}
     terms = {arg for below in order if below.op == "add" for arg in below.args}
     found = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
-    return [(sum, x) for sum, x in found if sum in branches or (sum not in terms and 0 < len(x) < every)]
+    return [(one, x) for one, x in found if one in branches or (one not in terms and 0 < len(x) < every)]
 
 
 def _distributed(node: Node) -> Node | None:
