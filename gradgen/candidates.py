@@ -254,9 +254,9 @@ def _by_larger(node: Node) -> Node | None:
         return None
     u, c = found[0].args if found[0].args[1].number is not None else found[0].args[::-1]
     is_larger = graph.apply("gt", u, c)
-    conditions = dict.fromkeys([is_larger, graph.apply("gt", found[0], c)], graph.true())
-    (above,) = substitute([node], {found[0]: u} | conditions)
-    (below,) = substitute([node], {found[0]: c} | {one: graph.apply("not", true) for one, true in conditions.items()})
+    conditions, true = (is_larger, graph.apply("gt", found[0], c)), graph.true()
+    (above,) = substitute([node], {found[0]: u, **dict.fromkeys(conditions, true)})
+    (below,) = substitute([node], {found[0]: c, **dict.fromkeys(conditions, graph.apply("not", true))})
     return graph.where(is_larger, *rewrite([above, below]))
 
 
