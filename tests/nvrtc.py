@@ -7,7 +7,7 @@ from typing import NamedTuple
 import gallery
 from cupy.cuda import nvrtc
 
-OPTIONS = gallery.runtime()._CUDA_OPTIONS
+OPTIONS = gallery.runtime()._CUDA_OPTIONS + gallery.runtime()._CUDA_EXACTLY
 
 
 class Compiled(NamedTuple):

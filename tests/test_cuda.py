@@ -336,7 +336,7 @@ class Function:
     def __init__(self, library: ctypes.CDLL, name: str) -> None:
         self._place, self._kernel = library.place, getattr(library, name)
 
-    def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float]) -> None:
+    def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float], stream: Any) -> None:
         passed = [ctypes.c_double(a) if isinstance(a, float) else ctypes.c_longlong(a) for a in arguments]
         for index in range(grid[0] * block[0]):
             self._place(index // block[0], index % block[0], grid[0])
@@ -382,7 +382,6 @@ def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> C
     )
     cuda = SimpleNamespace(
         Device=lambda number: contextlib.nullcontext(),
-        ExternalStream=lambda *at: contextlib.nullcontext(),
         Module=functools.partial(Module, tmp_path),
         nvrtc=compiler,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import sys
@@ -191,3 +192,93 @@ def test_results_are_new_and_nothing_is_lost() -> None:
     after = [sys.getrefcount(thing) for thing in (given, scalar, torch.float32, Tensor, given.shape)]
     assert all(abs(new - old) < 10 for new, old in zip(after, counts, strict=True))
     assert abs(len(gc.get_objects()) - objects) < 100
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# CUDA kernels, launched by a function in place of the driver's; the device's memory is this machine's
+# ---------------------------------------------------------------------------------------------------------------------
+
+LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *[ctypes.c_uint] * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
+HERE = -1  # the number that CPU tensors have in place of a device's
+STREAM = 77
+
+
+class Driver:
+    """Notes what is launched, and puts twice the first operand of type float into the second, times a scalar."""
+
+    def __init__(self) -> None:
+        self.launched: list[tuple[Any, ...]] = []
+        self.fault = 0
+        self._callback = LAUNCH(self.launch)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        current, stream = (lambda: HERE), (lambda device: STREAM + device - HERE)
+        self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4)
+        self._quick = rt._Quick(["float"])
+        self._quick.add(rt._Variant("cpu", torch.float32, (True,), (True,), (False,)), self.how)
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        """By the dispatcher of a formula of a tensor and a scalar, which has this kernel alone."""
+        return self._quick.call(tensors, (1.5,), (True,))
+
+    def launch(self, function: int, *rest: Any) -> int:
+        *sizes, stream, parameters, _ = rest
+        source, target, count, columns = [ctypes.c_longlong.from_address(parameters[k]).value for k in (0, 1, 3, 4)]
+        scalar = ctypes.c_double.from_address(parameters[2]).value
+        self.launched.append((function, *sizes, stream, count, columns))
+        values = (ctypes.c_float * count).from_address(source)
+        (ctypes.c_float * count).from_address(target)[:] = [2 * scalar * value for value in values]
+        return self.fault
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+@pytest.mark.parametrize(
+    ("count", "blocks", "columns"),
+    [(1, 1, 4), (4, 1, 4), (1023, 1, 1024), (1025, 2, 1028), (4096, 4, 4096), (9999, 4, 4096)],
+)
+def test_a_cuda_kernel_is_launched_as_by_the_general_way(count: int, blocks: int, columns: int, driver: Driver) -> None:
+    given = x(count)
+    (found,) = driver(given)
+    assert torch.equal(found, 3 * given)
+    assert driver.launched == [(5, blocks, 1, 1, 256, 1, 1, 0, STREAM, count, columns)]
+    assert columns == rt._width(count, 1, 1024 * 4, 4)
+    assert blocks == -(-columns // (256 * 4))
+
+
+def test_nothing_is_launched_for_no_elements(driver: Driver) -> None:
+    assert driver(x(0, 3))[0].shape == (0, 3)
+    assert driver.launched == []
+
+
+def test_cuda_kernels_are_left_to_python_where_they_cannot_be_launched(driver: Driver) -> None:
+    assert driver(x(9)[1:]) is None  # not a multiple of 16 bytes
+    driver.how.device = HERE + 1  # another than that of the tensors
+    assert driver(x(8)) is None
+    driver.how.device, driver.how.current = HERE, lambda: HERE + 1  # another is the current one
+    assert driver(x(8)) is None
+    assert driver.launched == []
+    driver.how.current = lambda: HERE
+    driver.fault = 1
+    assert driver(x(8)) is None
+    assert len(driver.launched) == 1
+    driver.fault = 0
+    assert driver(x(8)) is not None
+    assert driver(x(8).requires_grad_()) is True
+    assert driver(x(8, dtype=torch.float64)) is None
+
+
+def test_what_tells_the_stream_may_fail(driver: Driver) -> None:
+    driver.how.stream = None
+    with pytest.raises(TypeError):
+        driver(x(8))
+    assert driver.launched == []
