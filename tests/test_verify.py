@@ -626,6 +626,50 @@ class TestExhaustive:
         patterns = torch.cat([space[k]["x"].view(torch.int32) for k in range(len(space))]).long() % (1 << 32)
         assert torch.equal(patterns, torch.arange(0, 1 << 32, stride))
 
+    @pytest.mark.parametrize("names", [["x"], ["x", "y", "z"]], ids=["one input", "several"])
+    def test_chunks_of_another_size_hold_the_same_numbers(self, names: list[str]) -> None:
+        stride = 41 if len(names) > 1 else 16411
+        small, large = (Space(names, torch.float32, stride, "cpu", pieces) for pieces in (None, 3))
+        pieces, chunks = ([space[k] for k in range(len(space))] for space in (small, large))
+        assert len(chunks) < len(pieces)
+        for name in names:
+            one, other = (torch.cat([part[name] for part in parts]) for parts in (pieces, chunks))
+            assert torch.equal(one.view(torch.int32), other.view(torch.int32))
+            for k, chunk in enumerate(chunks):
+                piece = pieces[large.first_piece(k)][name]
+                assert torch.equal(chunk[name][: len(piece)].view(torch.int32), piece.view(torch.int32))
+
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    def test_what_is_found_does_not_depend_on_the_chunks(
+        self, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor on whether one is looked at after the other, as on CUDA, where there is no faster reference either."""
+        monkeypatch.setattr(exhaustive, "_GAPS_APART", 3)
+
+        def function(x: Tensor) -> Tensor:
+            y = torch.where(x.abs() > 1e20, math.nan, x)  # whole pieces of it
+            y = torch.where((x > 3) & (x < 3.5), math.nan, y)
+            if x.dtype == torch.float64:
+                return y
+            y = torch.where((x > 1e-3) & (x < 1e3), y * (1 + 2**-21), y)
+            return torch.where((x > 100) & (x < 200), math.inf, y)
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        whole = Space(["x"], torch.float32, 16411)
+        expected = exhaustive.run(subject, whole, lambda: None, {})
+        in_chunks = Space(["x"], torch.float32, 16411, "cpu", 2)
+        if device == "cuda":
+            in_chunks.device = torch.device(device)
+            subject = replace(subject, reference=lambda x: pytest.fail("called"))
+        found = exhaustive.run(subject, in_chunks, lambda: None, {})
+        assert {row.path for row in found} == {exhaustive.PATHS[device]}
+        assert [row.mean for row in found] == pytest.approx([row.mean for row in expected])
+        assert [replace(row, path="", total=0.0) for row in found] == [
+            replace(row, path="", total=0.0) for row in expected
+        ]
+        assert expected[0].worst > 1
+        assert expected[0].bad > 400  # infinities; and of NaN a few
+
     def test_tuples_are_spread_evenly(self) -> None:
         space = Space(["x", "y", "z"], torch.float32, 20)
         columns = [torch.cat([space[k][name] for k in range(1, len(space))]) for name in space.names]
