@@ -313,6 +313,31 @@ class TestRecord:
         assert len(row) == 10
         assert float(row[8]) <= 0.5  # torch's value
 
+    def test_of_cuda_is_a_table_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+        monkeypatch.setattr(record, "_driver", lambda: "driver 570.1")
+        monkeypatch.setattr(record, "_nvrtc", lambda: "NVRTC 13.0")
+        errors = {"cpu": 1.25, "torch": 1.5, peers.PATH: 9.0, "cuda": 1.0, "cuda, exhaustive": 1.75}
+        rows = [Measured("square", "float32", "value", path, worst) for path, worst in errors.items()]
+        runtime = SimpleNamespace()
+        cpu, cuda = (record.markdown([Outcome(rows)], "So.", runtime, device) for device in ("cpu", "cuda"))
+        assert cpu.endswith("|\n| square | float32 | 1.50 |  |  |  |  |  | 9.00 |  |")
+        assert cuda.endswith("|\n| square | float32 | 1.75 |  |  |  |  |  |")
+        assert " on NVIDIA H200, driver 570.1, CUDA " in cuda
+        assert "NVRTC 13.0, torch " in cuda
+        assert record.markdown([Outcome(rows[:3])], "So.", runtime, "cuda").endswith("---|")
+
+        file = tmp_path / "notes.md"
+        file.write_text(f"Notes\n\n{record.BEGIN}\n{record.END}\n\nThe end.\n")
+        record.save(file, cuda, "cuda")
+        record.save(file, cpu)
+        both = file.read_text()
+        for table, device in ((cuda, "cuda"), (cpu, "cpu")):
+            record.save(file, table, device)
+            assert file.read_text() == both
+        begin, end = record._MARKERS["cuda"]
+        assert both == (f"Notes\n\n{record.BEGIN}\n{cpu}\n{record.END}\n\n{begin}\n{cuda}\n{end}\n\nThe end.\n")
+
     def test_a_file_without_markers_gets_them_at_its_end(self, tmp_path: Path) -> None:
         file = tmp_path / "notes.md"
         file.write_text("Notes\n")
