@@ -23,6 +23,7 @@ from torch import Tensor
 
 from gradgen import build
 from gradgen.cli import main
+from gradgen.errors import GradgenError
 from gradgen.load import Formula, load
 from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record, report, run
 from gradgen.verify.gradchecks import Check
@@ -50,10 +51,19 @@ STRAIGHT = (
 )
 
 
+def gpu(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
+
+
 @pytest.fixture
-def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
-    """The command, in a folder of its own, where its first argument is the text of the spec to verify."""
+def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Verify:
+    """The command, in a folder of its own, where its first argument is the text of the spec to verify.
+
+    There is no path "cuda", on any machine, but for tests of it.
+    """
     monkeypatch.chdir(tmp_path)
+    if not request.node.get_closest_marker("gpu"):
+        monkeypatch.setattr(measure, "_lacking_for_cuda", lambda: "torch sees no CUDA device")
 
     def run(text: str, *arguments: str) -> click.testing.Result:
         Path("spec.py").write_text(HEAD + text)
@@ -158,6 +168,15 @@ class TestVerdict:
     def test_poles_are_sound(self, verify: Verify, text: str) -> None:
         result = verify(f"@op\ndef pole(x: Tensor):\n    return {text}\n")
         assert result.exit_code == 0, result.output
+
+    @pytest.mark.parametrize("path", ["cpu", "torch"])
+    def test_of_one_path_alone(self, verify: Verify, path: str) -> None:
+        result = verify(SQUARE, "--path", path, "--record", "new.md")
+        assert result.exit_code == 0, result.output
+        _, _, worst, peer, apart, bad, _ = cells(result, "float32", "value")
+        assert (worst.partition(" / ")[0], peer.partition(" / ")[0], apart, bad) == ("0.50", "0.50", "", "0")
+        assert cells(result, "float64", "gradcheck")[2:4] == ["passed", ""]
+        assert f"Each number is that of the path {path}.\n" in Path("new.md").read_text()
 
     def test_the_bar(self, verify: Verify) -> None:
         result = verify(SQUARE, "--bar", "0.2")
@@ -366,6 +385,9 @@ class TestMistakes:
             (["--stride", "0"], "Invalid value for '--stride'"),
             (["--stride", "7"], "--stride thins an exhaustive run"),
             (["--points", "0"], "Invalid value for '--points'"),
+            (["--path", "gpu"], "Invalid value for '--path'"),
+            (["--path", "cuda"], "--path cuda cannot be had: torch sees no CUDA device\n  It takes a CUDA device,"),
+            (["--path", "torch", "--exhaustive"], "--exhaustive is of kernels, which --path torch leaves out\n"),
             (["nowhere.py"], "nowhere.py: no such file or folder"),
             (["--templates", "nowhere"], "nowhere: no such folder of templates"),
             (["--record", "."], "Invalid value for '--record'"),
@@ -376,6 +398,13 @@ class TestMistakes:
         assert result.exit_code == 2
         assert message in result.stderr
         assert "Traceback" not in result.output
+
+    def test_a_cupy_that_cannot_be_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setitem(sys.modules, "cupy", None)
+        assert measure.paths() == ["cpu", "torch"]
+        with pytest.raises(GradgenError, match="--path cuda cannot be had: CuPy cannot be imported"):
+            measure.paths(["cpu", "cuda"])
 
     def test_a_mistake_in_the_spec(self, verify: Verify) -> None:
         result = verify("@op\ndef broken(x: Tensor):\n    return zeta(x)\n")
@@ -779,6 +808,20 @@ class TestExhaustive:
         assert result.exit_code == 1
         lines = [line for line in result.stdout.splitlines() if "cpu, exhaustive)" in line]
         assert any(line.startswith("hinge: float32 value: ") and "over the bar" in line for line in lines)
+
+    @gpu
+    def test_the_command_on_cuda(self, verify: Verify) -> None:
+        result = verify(SQUARE, "--exhaustive", "--stride", "65537", "--path", "cuda", "--record", "new.md")
+        assert result.exit_code == 0, result.stdout
+        assert re.search(r"┃ cuda +┃ cuda, exhaustive +┃ paths differ by", result.stdout)
+        for dtype in ("float16", "bfloat16", "float32"):
+            assert cells(result, dtype, "value")[3].startswith("0.50 / 0.")
+            assert cells(result, dtype, "gradient")[3] == "0.00 / 0.00"
+        recorded = Path("new.md").read_text()
+        assert recorded.startswith(record._MARKERS["cuda"][0])
+        assert f" on {torch.cuda.get_device_name()}, " in recorded
+        assert "for the CUDA kernels of float16" in recorded
+        assert record.BEGIN not in recorded
 
     @pytest.mark.minutes
     @pytest.mark.slow
