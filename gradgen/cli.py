@@ -250,6 +250,14 @@ def _number(_: click.Context, option: click.Parameter, value: float) -> float:
     help="With --exhaustive: of the float32 inputs every Nth.",
 )
 @click.option(
+    "--path",
+    "only",
+    type=click.Choice(["cpu", "cuda", "torch"]),
+    multiple=True,
+    show_default="all that can be had",
+    help="Measure this way to compute; may be given for several.",
+)
+@click.option(
     "--with",
     "given",
     multiple=True,
@@ -260,7 +268,8 @@ def _number(_: click.Context, option: click.Parameter, value: float) -> float:
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the table into this Markdown file; rows of other ops stay; they must have been measured in this way.",
+    help="Write the table, that of CUDA by itself, into this Markdown file; rows of other ops stay; they must have been"
+    " measured in this way.",
 )
 def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
     """Measure how exact the operations are.
@@ -271,7 +280,8 @@ def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
     that is, NaN or infinite where it should be a number, or the reverse.
 
     --exhaustive compares the C kernels with those for float64 at every input there is, which takes minutes for each op
-    of one input; of several inputs, at ten million tuples.
+    of one input; of several inputs, at ten million tuples. Where there is a CUDA device it compares the CUDA kernels
+    likewise.
     """
     from gradgen.verify import Settings, verify
 

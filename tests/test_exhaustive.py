@@ -7,6 +7,8 @@ and so is what was recorded of all inputs there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 import torch
 from exceptions import ALL_WITHIN, conditions, exceptions, judge, recorded
@@ -22,31 +24,36 @@ from gradgen.verify.space import Space
 EXCEPTIONS = exceptions("gallery")
 RECORD = recorded()
 ROUNDED = 0.006  # by how much a number of the record may be
+ON_CPU = ("cpu", "torch")
 
 # A kink that is met by rounding alone, in any type that holds these numbers.
 NEAR_KINKS: dict[str, list[Point]] = {"huber": [{"prediction": 1.0, "target": -1e-20}]}
 
 
-def everywhere(op: Op, dtype: torch.dtype, stride: int) -> list[Measured]:
+def gpu(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
+
+
+def everywhere(op: Op, dtype: torch.dtype, stride: int, device: str = "cpu") -> list[Measured]:
     """The errors at every input, or at tuples spread evenly, of them each `stride`-th; for float64 there is nothing."""
     if dtype not in exhaustive.DTYPES:
         return []
-    return exhaustive.run(subject(op), Space(op.tensors, dtype, stride), lambda: None, {})
+    return exhaustive.run(subject(op), Space(op.tensors, dtype, stride, device), lambda: None, {})
 
 
-def at_ends(op: Op, dtype: torch.dtype, dense: bool) -> list[Measured]:
-    """The errors, on both paths, where inputs are 0, 1, or the least and largest of their type, and at a few others."""
+def at_ends(op: Op, dtype: torch.dtype, dense: bool, paths: Sequence[str] = ON_CPU) -> list[Measured]:
+    """The errors, on all paths, where inputs are 0, 1, or the least and largest of their type, and at a few others."""
     most, at_random = (20, 5) if not dense else (1400, 50) if len(op.tensors) <= 3 else (120, 30)
     where = points.grid(op.tensors, points.special(dtype), most, op.name) + NEAR_KINKS.get(op.name, [])
     where += points.every_magnitude(op.tensors, dtype, at_random, op.name)
-    return at(op, dtype, where)
+    return at(op, dtype, where, paths)
 
 
-def at(op: Op, dtype: torch.dtype, where: list[Point]) -> list[Measured]:
-    """The errors at the points, on both paths."""
+def at(op: Op, dtype: torch.dtype, where: list[Point], paths: Sequence[str] = ON_CPU) -> list[Measured]:
+    """The errors at the points, on all paths."""
     reference = Reference(subject(op).formula, subject(op).hyper, BITS_OF_FLOAT64 if dtype == torch.float64 else BITS)
     samples = [(point, reference(point, subject(op).quantities)) for point in where]
-    results = {path: computed(subject(op), path, dtype, where)[0] for path in ("cpu", "torch")}
+    results = {path: computed(subject(op), path, dtype, where)[0] for path in paths}
     return compared(subject(op), dtype_name(dtype), samples, results)
 
 
@@ -56,8 +63,9 @@ def check(op: Op, dtype: torch.dtype, rows: list[Measured], dense: bool) -> None
     judge({kind: max((row.worst, row.at) for row in rows if row.kind == kind) for kind in kinds}, bounds, needed=dense)
     for kind in kinds:
         by_path = {row.path: row for row in rows if row.kind == kind}
-        ends = max((row.bad for path, row in by_path.items() if path != exhaustive.PATH), default=0)
-        bad = ends + sum(row.bad for path, row in by_path.items() if path == exhaustive.PATH)
+        everywhere = exhaustive.PATHS.values()
+        ends = max((row.bad for path, row in by_path.items() if path not in everywhere), default=0)
+        bad = ends + sum(row.bad for path, row in by_path.items() if path in everywhere)
         if dense:  # with another compiler a few results near the end of a type may be on the other side of it
             near = pytest.approx(bounds[kind].bad, rel=0.01, abs=1 if bounds[kind].bad > 10 else 0)
             assert bad == near, next(iter(by_path.values())).bad_at
@@ -83,6 +91,16 @@ def test_densely(op: Op, dtype: torch.dtype) -> None:
         figure = RECORD[op.name, row.dtype][row.kind]
         assert row.worst <= figure.worst * (1 + ROUNDED) + ROUNDED, row.at
         assert row.bad <= figure.bad, row.bad_at
+
+
+@gpu
+@pytest.mark.parametrize("dtype", exhaustive.DTYPES, ids=dtype_name)
+@pytest.mark.parametrize("op", OPS, ids=str)
+def test_cuda_densely(op: Op, dtype: torch.dtype) -> None:
+    with runtime().record_paths() as taken:
+        rows = everywhere(op, dtype, stride=7 if len(op.tensors) == 1 else 1, device="cuda")
+    assert {path for _, path in taken} == {"cuda"}
+    check(op, dtype, rows + at_ends(op, dtype, dense=False, paths=["cuda"]), dense=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)

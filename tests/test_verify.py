@@ -23,6 +23,7 @@ from torch import Tensor
 
 from gradgen import build
 from gradgen.cli import main
+from gradgen.errors import GradgenError
 from gradgen.load import Formula, load
 from gradgen.verify import exhaustive, gradchecks, many, measure, peers, points, record, report, run
 from gradgen.verify.gradchecks import Check
@@ -50,10 +51,19 @@ STRAIGHT = (
 )
 
 
+def gpu(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
+
+
 @pytest.fixture
-def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
-    """The command, in a folder of its own, where its first argument is the text of the spec to verify."""
+def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Verify:
+    """The command, in a folder of its own, where its first argument is the text of the spec to verify.
+
+    There is no path "cuda", on any machine, but for tests of it.
+    """
     monkeypatch.chdir(tmp_path)
+    if not request.node.get_closest_marker("gpu"):
+        monkeypatch.setattr(measure, "_lacking_for_cuda", lambda: "torch sees no CUDA device")
 
     def run(text: str, *arguments: str) -> click.testing.Result:
         Path("spec.py").write_text(HEAD + text)
@@ -158,6 +168,15 @@ class TestVerdict:
     def test_poles_are_sound(self, verify: Verify, text: str) -> None:
         result = verify(f"@op\ndef pole(x: Tensor):\n    return {text}\n")
         assert result.exit_code == 0, result.output
+
+    @pytest.mark.parametrize("path", ["cpu", "torch"])
+    def test_of_one_path_alone(self, verify: Verify, path: str) -> None:
+        result = verify(SQUARE, "--path", path, "--record", "new.md")
+        assert result.exit_code == 0, result.output
+        _, _, worst, peer, apart, bad, _ = cells(result, "float32", "value")
+        assert (worst.partition(" / ")[0], peer.partition(" / ")[0], apart, bad) == ("0.50", "0.50", "", "0")
+        assert cells(result, "float64", "gradcheck")[2:4] == ["passed", ""]
+        assert f"Each number is that of the path {path}.\n" in Path("new.md").read_text()
 
     def test_the_bar(self, verify: Verify) -> None:
         result = verify(SQUARE, "--bar", "0.2")
@@ -313,6 +332,31 @@ class TestRecord:
         assert len(row) == 10
         assert float(row[8]) <= 0.5  # torch's value
 
+    def test_of_cuda_is_a_table_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+        monkeypatch.setattr(record, "_driver", lambda: "driver 570.1")
+        monkeypatch.setattr(record, "_nvrtc", lambda: "NVRTC 13.0")
+        errors = {"cpu": 1.25, "torch": 1.5, peers.PATH: 9.0, "cuda": 1.0, "cuda, exhaustive": 1.75}
+        rows = [Measured("square", "float32", "value", path, worst) for path, worst in errors.items()]
+        runtime = SimpleNamespace()
+        cpu, cuda = (record.markdown([Outcome(rows)], "So.", runtime, device) for device in ("cpu", "cuda"))
+        assert cpu.endswith("|\n| square | float32 | 1.50 |  |  |  |  |  | 9.00 |  |")
+        assert cuda.endswith("|\n| square | float32 | 1.75 |  |  |  |  |  |")
+        assert " on NVIDIA H200, driver 570.1, CUDA " in cuda
+        assert "NVRTC 13.0, torch " in cuda
+        assert record.markdown([Outcome(rows[:3])], "So.", runtime, "cuda").endswith("---|")
+
+        file = tmp_path / "notes.md"
+        file.write_text(f"Notes\n\n{record.BEGIN}\n{record.END}\n\nThe end.\n")
+        record.save(file, cuda, "cuda")
+        record.save(file, cpu)
+        both = file.read_text()
+        for table, device in ((cuda, "cuda"), (cpu, "cpu")):
+            record.save(file, table, device)
+            assert file.read_text() == both
+        begin, end = record._MARKERS["cuda"]
+        assert both == (f"Notes\n\n{record.BEGIN}\n{cpu}\n{record.END}\n\n{begin}\n{cuda}\n{end}\n\nThe end.\n")
+
     def test_a_file_without_markers_gets_them_at_its_end(self, tmp_path: Path) -> None:
         file = tmp_path / "notes.md"
         file.write_text("Notes\n")
@@ -341,6 +385,9 @@ class TestMistakes:
             (["--stride", "0"], "Invalid value for '--stride'"),
             (["--stride", "7"], "--stride thins an exhaustive run"),
             (["--points", "0"], "Invalid value for '--points'"),
+            (["--path", "gpu"], "Invalid value for '--path'"),
+            (["--path", "cuda"], "--path cuda cannot be had: torch sees no CUDA device\n  It takes a CUDA device,"),
+            (["--path", "torch", "--exhaustive"], "--exhaustive is of kernels, which --path torch leaves out\n"),
             (["nowhere.py"], "nowhere.py: no such file or folder"),
             (["--templates", "nowhere"], "nowhere: no such folder of templates"),
             (["--record", "."], "Invalid value for '--record'"),
@@ -351,6 +398,13 @@ class TestMistakes:
         assert result.exit_code == 2
         assert message in result.stderr
         assert "Traceback" not in result.output
+
+    def test_a_cupy_that_cannot_be_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setitem(sys.modules, "cupy", None)
+        assert measure.paths() == ["cpu", "torch"]
+        with pytest.raises(GradgenError, match="--path cuda cannot be had: CuPy cannot be imported"):
+            measure.paths(["cpu", "cuda"])
 
     def test_a_mistake_in_the_spec(self, verify: Verify) -> None:
         result = verify("@op\ndef broken(x: Tensor):\n    return zeta(x)\n")
@@ -626,6 +680,50 @@ class TestExhaustive:
         patterns = torch.cat([space[k]["x"].view(torch.int32) for k in range(len(space))]).long() % (1 << 32)
         assert torch.equal(patterns, torch.arange(0, 1 << 32, stride))
 
+    @pytest.mark.parametrize("names", [["x"], ["x", "y", "z"]], ids=["one input", "several"])
+    def test_chunks_of_another_size_hold_the_same_numbers(self, names: list[str]) -> None:
+        stride = 41 if len(names) > 1 else 16411
+        small, large = (Space(names, torch.float32, stride, "cpu", pieces) for pieces in (None, 3))
+        pieces, chunks = ([space[k] for k in range(len(space))] for space in (small, large))
+        assert len(chunks) < len(pieces)
+        for name in names:
+            one, other = (torch.cat([part[name] for part in parts]) for parts in (pieces, chunks))
+            assert torch.equal(one.view(torch.int32), other.view(torch.int32))
+            for k, chunk in enumerate(chunks):
+                piece = pieces[large.first_piece(k)][name]
+                assert torch.equal(chunk[name][: len(piece)].view(torch.int32), piece.view(torch.int32))
+
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    def test_what_is_found_does_not_depend_on_the_chunks(
+        self, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor on whether one is looked at after the other, as on CUDA, where there is no faster reference either."""
+        monkeypatch.setattr(exhaustive, "_GAPS_APART", 3)
+
+        def function(x: Tensor) -> Tensor:
+            y = torch.where(x.abs() > 1e20, math.nan, x)  # whole pieces of it
+            y = torch.where((x > 3) & (x < 3.5), math.nan, y)
+            if x.dtype == torch.float64:
+                return y
+            y = torch.where((x > 1e-3) & (x < 1e3), y * (1 + 2**-21), y)
+            return torch.where((x > 100) & (x < 200), math.inf, y)
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path), function)
+        whole = Space(["x"], torch.float32, 16411)
+        expected = exhaustive.run(subject, whole, lambda: None, {})
+        in_chunks = Space(["x"], torch.float32, 16411, "cpu", 2)
+        if device == "cuda":
+            in_chunks.device = torch.device(device)
+            subject = replace(subject, reference=lambda x: pytest.fail("called"))
+        found = exhaustive.run(subject, in_chunks, lambda: None, {})
+        assert {row.path for row in found} == {exhaustive.PATHS[device]}
+        assert [row.mean for row in found] == pytest.approx([row.mean for row in expected])
+        assert [replace(row, path="", total=0.0) for row in found] == [
+            replace(row, path="", total=0.0) for row in expected
+        ]
+        assert expected[0].worst > 1
+        assert expected[0].bad > 400  # infinities; and of NaN a few
+
     def test_tuples_are_spread_evenly(self) -> None:
         space = Space(["x", "y", "z"], torch.float32, 20)
         columns = [torch.cat([space[k][name] for k in range(1, len(space))]) for name in space.names]
@@ -710,6 +808,20 @@ class TestExhaustive:
         assert result.exit_code == 1
         lines = [line for line in result.stdout.splitlines() if "cpu, exhaustive)" in line]
         assert any(line.startswith("hinge: float32 value: ") and "over the bar" in line for line in lines)
+
+    @gpu
+    def test_the_command_on_cuda(self, verify: Verify) -> None:
+        result = verify(SQUARE, "--exhaustive", "--stride", "65537", "--path", "cuda", "--record", "new.md")
+        assert result.exit_code == 0, result.stdout
+        assert re.search(r"┃ cuda +┃ cuda, exhaustive +┃ paths differ by", result.stdout)
+        for dtype in ("float16", "bfloat16", "float32"):
+            assert cells(result, dtype, "value")[3].startswith("0.50 / 0.")
+            assert cells(result, dtype, "gradient")[3] == "0.00 / 0.00"
+        recorded = Path("new.md").read_text()
+        assert recorded.startswith(record._MARKERS["cuda"][0])
+        assert f" on {torch.cuda.get_device_name()}, " in recorded
+        assert "for the CUDA kernels of float16" in recorded
+        assert record.BEGIN not in recorded
 
     @pytest.mark.minutes
     @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The exhaustive run: the C kernels for narrow types, at every input that there is, against those for float64.
+"""The exhaustive run: C or CUDA kernels for narrow types, at every input that there is, against those for float64.
 
 The float64 kernels are held against mpmath by the ordinary run; and here, where they give NaN, at some of these inputs.
 """
@@ -21,16 +21,16 @@ from gradgen.ulp import MANTISSA
 from gradgen.verify.measure import Measured, dtype_name, jet, shown, told
 from gradgen.verify.quantity import Exact, Point, Quantity
 from gradgen.verify.reference import Reference
-from gradgen.verify.space import Space
+from gradgen.verify.space import PIECE, Space
 from gradgen.verify.subject import Subject
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-PATH = "cpu, exhaustive"
+PATHS = {"cpu": "cpu, exhaustive", "cuda": "cuda, exhaustive"}  # by the type of the device
 
 _STEP = 2.0**-44  # by which an input is moved to see what rounding makes of a result that has no derivative here
 _EXPONENT = 0x7FF << 52  # of a float64
 _SMALL = 4.0  # ulps: up to here the mean takes errors as the quick look has them, however exactly they are known
-_MOST_GAPS, _GAPS_APART = 4, 256  # stretches of NaN looked at in a chunk; of chunks of nothing else, one in so many
+_MOST_GAPS, _GAPS_APART = 4, 256  # stretches of NaN looked at in a piece; of pieces of nothing else, one in so many
 _T = TypeVar("_T")
 
 
@@ -40,7 +40,7 @@ def run(
     progress: Callable[[], None],
     others: Mapping[str, Callable[..., tuple[Tensor, ...]]],
 ) -> list[Measured]:
-    """Measure the C kernels of an op.
+    """Measure the kernels of an op, and compute the errors, on the device on which the inputs are.
 
     Args:
         subject: the op.
@@ -48,7 +48,10 @@ def run(
         progress: called once for each chunk.
         others: functions of the same inputs to be measured beside it, values and gradients, by what to call them.
     """
-    sweeps = [_Sweep(subject, space.dtype, PATH, subject.call, subject.quantities)]
+    is_on_cuda = space.device.type == "cuda"
+    if is_on_cuda:  # where the reference has no faster functions
+        subject = replace(subject, reference=subject.function)
+    sweeps = [_Sweep(subject, space.dtype, PATHS[space.device.type], subject.call, subject.quantities)]
     simple = [quantity for quantity in subject.quantities if len(quantity.wrt) < 2]
     sweeps += [_Sweep(subject, space.dtype, name, call, simple) for name, call in others.items()]
 
@@ -58,10 +61,13 @@ def run(
         inputs = space[k]
         wide = {name: x.double() for name, x in inputs.items()}
         exact = jet(subject.refer, wide, subject.differentiable, subject.quantities)
-        gaps = [(quantity, point) for quantity in exact for point in _gaps(wide, exact[quantity], k % _GAPS_APART == 0)]
+        first = space.first_piece(k)
+        gaps = [(quantity, point) for quantity in exact for point in _gaps(wide, exact[quantity], first)]
         return [sweep.examined(inputs, wide, exact) for sweep in sweeps], gaps
 
-    for found, gaps in _in_threads(examine, len(space)):
+    # A GPU has enough to do with one chunk; and what is found in it saves looking closely at the next.
+    chunks = map(examine, range(len(space))) if is_on_cuda else _in_threads(examine, len(space))
+    for found, gaps in chunks:
         for sweep, rows in zip(sweeps, found, strict=True):
             sweep.add(rows)
         for quantity, point in gaps:  # not in the threads, which would have to share mpmath's precision
@@ -70,18 +76,25 @@ def run(
     return [row for sweep in sweeps for row in sweep.rows.values()]
 
 
-def _gaps(wide: Mapping[str, Tensor], exact: Tensor, everywhere: bool) -> Iterator[Point]:
-    """Finite inputs for which float64 gives NaN: one of each stretch, up to some; of a whole chunk if wanted."""
+def _gaps(wide: Mapping[str, Tensor], exact: Tensor, first: int) -> Iterator[Point]:
+    """Finite inputs for which float64 gives NaN: of each piece one of each stretch, up to some.
+
+    Of a chunk, whose first piece has the number `first`; so that it does not matter how large chunks are.
+    """
     is_gap = exact.isnan()
     for x in wide.values():
         is_gap &= x.isfinite()
-    if not is_gap.any() or (is_gap.all() and not everywhere):
+    if not is_gap.any():
         return
-    places = is_gap.nonzero().squeeze(1)
-    ends = (places.diff() > 1).nonzero().squeeze(1) + 1
-    for stretch in places.tensor_split(ends[: _MOST_GAPS - 1])[:_MOST_GAPS]:
-        middle = stretch[len(stretch) // 2]
-        yield {name: x[middle].item() for name, x in wide.items()}
+    everywhere = bool(is_gap.all())
+    for k, piece in enumerate(torch.split(is_gap, PIECE)):
+        if (first + k) % _GAPS_APART and (everywhere or piece.all()):
+            continue
+        places = piece.nonzero().squeeze(1).cpu() + k * PIECE
+        ends = (places.diff() > 1).nonzero().squeeze(1) + 1
+        for stretch in places.tensor_split(ends[: _MOST_GAPS - 1])[:_MOST_GAPS] if len(places) else ():
+            middle = int(stretch[len(stretch) // 2])
+            yield {name: x[middle].item() for name, x in wide.items()}
 
 
 def _in_threads(function: Callable[[int], _T], count: int) -> Iterator[_T]:
@@ -111,10 +124,11 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self._kept = torch.empty(2, 0, dtype=torch.float64)
 
-    def columns(self, count: int) -> tuple[Tensor, Tensor]:
-        """Two of them."""
-        if self._kept.shape[1] < count:
-            self._kept = torch.empty(2, count, dtype=torch.float64)
+    def columns(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Two of them, of the length of another column and on its device."""
+        count = len(like)
+        if self._kept.shape[1] < count or self._kept.device != like.device:
+            self._kept = torch.empty(2, count, dtype=torch.float64, device=like.device)
         return self._kept[0, :count], self._kept[1, :count]
 
 
@@ -189,7 +203,7 @@ class _Sweep:
 
         It is overwritten by the next call.
         """
-        size, other = _scratch.columns(len(exact))
+        size, other = _scratch.columns(exact)
         torch.abs(exact, out=size)
         for x, slope in slopes:
             torch.mul(x, slope, out=other)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gradgen.verify import points
-from gradgen.verify.measure import jet, on
+from gradgen.verify.measure import device_of, jet, on
 from gradgen.verify.subject import Subject
 
 _CANDIDATES = 400
@@ -56,7 +56,7 @@ def _checked(name: str, subject: Subject, path: str, chosen: dict[str, Tensor]) 
 
 def _chosen(subject: Subject, path: str) -> dict[str, Tensor]:
     """Points, as a column for each input, where the op and its derivatives are finite, moderate and smooth."""
-    device = "cuda" if path == "cuda" else "cpu"
+    device = device_of(path)
     drawn = points.ordinary(subject.inputs, torch.float64, _CANDIDATES, subject.name)
     columns = {
         name: torch.tensor([p[name] for p in drawn], dtype=torch.float64, device=device) for name in subject.inputs

@@ -14,6 +14,7 @@ import torch
 from mpmath import mpf
 from torch import Tensor
 
+from gradgen.errors import GradgenError
 from gradgen.ulp import MANTISSA
 from gradgen.verify.quantity import Exact, Point, Quantity, apart, error
 from gradgen.verify.reference import Reference
@@ -129,26 +130,41 @@ def jet(
     return {quantity: found[quantity] for quantity in quantities}
 
 
-def paths() -> list[str]:
-    """The paths that can be had on this machine."""
-    return ["cpu", *(["cuda"] if _has_cuda() else []), "torch"]
+def paths(only: Sequence[str] = ()) -> list[str]:
+    """The paths that can be had on this machine, or some of them.
+
+    Raises:
+        GradgenError: one that is asked for cannot be had.
+    """
+    lacking = _lacking_for_cuda()
+    if lacking and "cuda" in only:
+        hint = "It takes a CUDA device, a torch that sees it, and CuPy. Without --path what can be had is measured."
+        raise GradgenError(f"--path cuda cannot be had: {lacking}", hint=hint)
+    found = ["cpu", *([] if lacking else ["cuda"]), "torch"]
+    return [path for path in found if path in only] if only else found
 
 
-def _has_cuda() -> bool:
+def device_of(path: str) -> str:
+    """The type of the device on which is computed what goes by the name of a path."""
+    return "cuda" if path.partition(",")[0] == "cuda" else "cpu"
+
+
+def _lacking_for_cuda() -> str:
+    """Why there is no path "cuda", "" where there is one."""
     if not torch.cuda.is_available():
-        return False
+        return "torch sees no CUDA device"
     try:
         import cupy  # noqa: F401
     except Exception:  # an installation may be broken in more ways than ImportError
-        return False
-    return True
+        return "CuPy cannot be imported"
+    return ""
 
 
 def computed(
     subject: Subject, path: str, dtype: torch.dtype, points: Sequence[Point]
 ) -> tuple[dict[Quantity, list[float]], set[str]]:
     """The op's quantities at the points, and by which kernels on which other path, if any, they were computed."""
-    device = "cuda" if path == "cuda" else "cpu"
+    device = device_of(path)
     tensors = {name: torch.tensor([p[name] for p in points], dtype=dtype, device=device) for name in subject.inputs}
     with on(subject, path), subject.runtime.record_paths() as taken:
         found = jet(subject.call, tensors, subject.differentiable, subject.quantities)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -46,7 +46,13 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
-def run(subject: Subject, count: int | None, peer: _Function | None, progress: Callable[[], None]) -> Outcome:
+def run(
+    subject: Subject,
+    count: int | None,
+    peer: _Function | None,
+    progress: Callable[[], None],
+    only: Sequence[str] = (),
+) -> Outcome:
     """Measure an op.
 
     Args:
@@ -54,6 +60,7 @@ def run(subject: Subject, count: int | None, peer: _Function | None, progress: C
         count: how many points of each kind to look at; None for what is quick.
         peer: a function of the same inputs to be measured beside it, value and gradients.
         progress: called `STEPS` times on the way.
+        only: the paths to measure; empty for all that can be had.
     """
     outcome = Outcome()
     reference = Reference(subject.formula, subject.hyper)
@@ -61,11 +68,11 @@ def run(subject: Subject, count: int | None, peer: _Function | None, progress: C
     nans = nan_samples(subject, points.with_one(subject.inputs, [math.nan]))
     for dtype in DTYPES:
         samples = [*_samples(subject, reference, dtype, count), *limits, *nans]
-        _measure(subject, dtype, samples, outcome)
+        _measure(subject, dtype, samples, paths(only), outcome)
         if peer:
             outcome.rows += _of_peer(subject, peer, dtype, samples)
         progress()
-    for path in paths():
+    for path in paths(only):
         outcome.checks += gradchecks.run(subject, path)
     progress()
     return outcome
@@ -101,12 +108,14 @@ def _samples(subject: Subject, reference: Reference, dtype: torch.dtype, count: 
     return samples
 
 
-def _measure(subject: Subject, dtype: torch.dtype, samples: list[Sample], outcome: Outcome) -> None:
+def _measure(
+    subject: Subject, dtype: torch.dtype, samples: list[Sample], paths: Sequence[str], outcome: Outcome
+) -> None:
     """Compute the samples on each path, and compare."""
     results = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that a kernel cannot be had is reported below
-        for path in paths():
+        for path in paths:
             results[path], strayed = computed(subject, path, dtype, [point for point, _ in samples])
             if strayed:
                 outcome.failures.append(f"{dtype_name(dtype)}, {path}: kernel fell back: {', '.join(sorted(strayed))}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gradgen.errors import GradgenError
-from gradgen.verify import exhaustive, ordinary, peers, record, report
+from gradgen.verify import exhaustive, measure, ordinary, peers, record, report
 from gradgen.verify.ordinary import Outcome
 from gradgen.verify.settings import Settings
 from gradgen.verify.space import Space
@@ -25,8 +25,14 @@ def verify(settings: Settings) -> bool:
     """
     if settings.stride > 1 and not settings.exhaustive:
         raise GradgenError("--stride thins an exhaustive run", hint="Give --exhaustive, too.")
+    paths = measure.paths(settings.only)
+    if settings.exhaustive and not exhaustive.PATHS.keys() & paths:
+        raise GradgenError("--exhaustive is of kernels, which --path torch leaves out", hint="Give --path cpu, too.")
+    methods = {}  # those of the tables that are to be written, by the device
     if settings.record:
-        record.current(settings.record)  # a mistake in the file is to be told before anything is measured
+        methods = {device: _method(settings, device, paths) for device in dict.fromkeys(map(measure.device_of, paths))}
+        for device in methods:
+            record.current(settings.record, device)  # a mistake in it is to be told before anything is measured
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=report.ANY_WIDTH)
@@ -35,11 +41,12 @@ def verify(settings: Settings) -> bool:
     with built(settings.paths, settings.templates, settings.given) as subjects:
         if settings.record:
             ops = [subject.label for subject in subjects]
-            record.check(settings.record, ops, _method(settings), subjects[0].runtime)
+            for device, method in methods.items():
+                record.check(settings.record, ops, method, subjects[0].runtime, device)
         for subject in subjects:
             started = time.perf_counter()
             with _progress(console, subject.name) as progress:
-                outcome = _outcome(subject, settings, progress)
+                outcome = _outcome(subject, settings, paths, progress)
             console.print(*report.tables(subject, outcome, settings.bar, console))
             complaints = report.complaints(outcome, settings.bar)
             for line in complaints:
@@ -49,7 +56,9 @@ def verify(settings: Settings) -> bool:
             wrong += bool(complaints)
             outcomes.append(outcome)
         if settings.record:
-            record.save(settings.record, record.markdown(outcomes, _method(settings), subjects[0].runtime))
+            for device, method in methods.items():
+                table = record.markdown(outcomes, method, subjects[0].runtime, device)
+                record.save(settings.record, table, device)
             console.print(f"recorded in {settings.record}", markup=False, soft_wrap=True)
     if settings.points is None:
         console.print("The ends of float64 were not looked at; --points 100 does.", soft_wrap=True)
@@ -60,33 +69,39 @@ def verify(settings: Settings) -> bool:
 Tick = Callable[[str, int], Callable[[], None]]
 
 
-def _outcome(subject: Subject, settings: Settings, progress: Tick) -> Outcome:
+def _outcome(subject: Subject, settings: Settings, paths: Sequence[str], progress: Tick) -> Outcome:
     """All that is measured of an op."""
-    peer = peers.find(subject) if settings.record else None
-    outcome = ordinary.run(subject, settings.points, peer, progress("ordinary points", ordinary.STEPS))
+    peer = peers.find(subject) if settings.record and paths != ["cuda"] else None  # which computes on the CPU
+    tick = progress("ordinary points", ordinary.STEPS)
+    outcome = ordinary.run(subject, settings.points, peer, tick, settings.only)
     if settings.exhaustive and not outcome.failures:  # kernels that fell back would be compared with themselves
-        others = {peers.PATH: peer} if peer else {}
-        for dtype in exhaustive.DTYPES:
-            space = Space(subject.inputs, dtype, settings.stride)
-            tick = progress(f"{dtype}".removeprefix("torch."), len(space))
-            found = exhaustive.run(subject, space, tick, others)
-            measured = {(row.dtype, row.kind, row.path) for row in found}
-            outcome.rows = [row for row in outcome.rows if (row.dtype, row.kind, row.path) not in measured] + found
+        for device in [path for path in paths if path in exhaustive.PATHS]:
+            others = {peers.PATH: peer} if peer and device == "cpu" else {}
+            for dtype in exhaustive.DTYPES:
+                space = Space(subject.inputs, dtype, settings.stride, device)
+                tick = progress(f"{measure.dtype_name(dtype)}, {device}", len(space))
+                found = exhaustive.run(subject, space, tick, others)
+                measured = {(row.dtype, row.kind, row.path) for row in found}
+                outcome.rows = [row for row in outcome.rows if (row.dtype, row.kind, row.path) not in measured] + found
     return outcome
 
 
-def _method(settings: Settings) -> str:
-    """How was measured, for the record."""
+def _method(settings: Settings, device: str, paths: Sequence[str]) -> str:
+    """How was measured on a device, for the record."""
     points = "dozens" if settings.points is None else f"{settings.points} of each kind"
     text = f"Points: {points} for each type, every exponent alike, ordinary and special ones, against mpmath; "
     text += "of one float64 input a thousand more, against MPFR."
-    if settings.exhaustive:
+    if settings.exhaustive and device in paths:
+        kernels = {"cpu": "C", "cuda": "CUDA"}[device]
         thinned = f", of float32 every {settings.stride}th" if settings.stride > 1 else ""
         text += (
-            f" Then, for the C kernels of float16, bfloat16 and float32, every input there is{thinned}, or of several"
-            " inputs millions of tuples, against the float64 kernel."
+            f" Then, for the {kernels} kernels of float16, bfloat16 and float32, every input there is{thinned}, or of"
+            " several inputs millions of tuples, against the float64 kernel."
         )
-    return f"{text} Each number is the worst of all paths."
+    here = [path for path in paths if measure.device_of(path) == device]
+    if len(here) > 1:
+        return f"{text} Each number is the worst of all paths."
+    return text if here == ["cuda"] else f"{text} Each number is that of the path {here[0]}."
 
 
 def _duration(seconds: float) -> str:

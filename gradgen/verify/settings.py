@@ -17,6 +17,7 @@ class Settings:
         points: how many points of each kind to look at; None for what is quick.
         exhaustive: whether to go through every input of the narrow types, too.
         stride: of the float32 inputs of an exhaustive run, one of how many is looked at.
+        only: the ways to compute that are measured, "cpu", "cuda" or "torch"; empty for all that can be had.
         given: hyper-parameters that are not to have their defaults, each as NAME=VALUE.
         record: the file to write the measured table to.
     """
@@ -27,5 +28,6 @@ class Settings:
     points: int | None = None
     exhaustive: bool = False
     stride: int = 1
+    only: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     record: Path | None = None

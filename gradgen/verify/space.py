@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gradgen.verify import points
 
-_CHUNK = 1 << 16  # numbers at a time: a few columns of them stay in a core's own cache
+PIECE = 1 << 16  # numbers at a time: a few columns of them stay in a core's own cache
+_PIECES_ON_CUDA = 64  # so many more at a time that starting to work on them takes less time than the work
 _TUPLES = 10_000_000  # of several inputs
 _MOST_OF_GRID = 1 << 14
 _SIGNED = {16: torch.int16, 32: torch.int32}
@@ -30,19 +31,29 @@ class Space:
         names: the inputs.
         dtype: float16, bfloat16 or float32.
         stride: by how much to thin float32 numbers, or tuples.
+        device: where they are made.
+        pieces: how many times `PIECE` numbers there are in a chunk; None for what suits the device.
     """
 
-    def __init__(self, names: Sequence[str], dtype: torch.dtype, stride: int) -> None:
-        self.names, self.dtype = names, dtype
+    def __init__(
+        self, names: Sequence[str], dtype: torch.dtype, stride: int, device: str = "cpu", pieces: int | None = None
+    ) -> None:
+        self.names, self.dtype, self.device = names, dtype, torch.device(device)
+        self._pieces = pieces or (_PIECES_ON_CUDA if self.device.type == "cuda" else 1)
+        self._chunk = self._pieces * PIECE
         self._bits = points.width(dtype)
         self._single = len(names) == 1
         self._step = stride if dtype == torch.float32 or not self._single else 1
-        self._first = torch.arange(_CHUNK)
+        self._first = torch.arange(self._chunk, device=self.device)
         self._total = -(-(1 << self._bits if self._single else _TUPLES) // self._step)
 
     def __len__(self) -> int:
         """How many chunks there are."""
-        return -(-self._total // _CHUNK) + (not self._single)
+        return -(-self._total // self._chunk) + (not self._single)
+
+    def first_piece(self, k: int) -> int:
+        """How many pieces come before a chunk; the combinations of special numbers are one, however many they are."""
+        return k * self._pieces if self._single or k == 0 else (k - 1) * self._pieces + 1
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         """A chunk: a column for each input."""
@@ -51,7 +62,8 @@ class Space:
         if k == 0:
             values = [*points.special(self.dtype), math.inf, -math.inf]
             grid = points.grid(self.names, values, _MOST_OF_GRID, "grid")
-            return {name: torch.tensor([point[name] for point in grid], dtype=self.dtype) for name in self.names}
+            special = {name: [point[name] for point in grid] for name in self.names}
+            return {name: torch.tensor(x, dtype=self.dtype, device=self.device) for name, x in special.items()}
         index = self._indices(k - 1)
         columns = [
             (index * step + j * (index >> 3)) % (1 << 32)
@@ -62,7 +74,7 @@ class Space:
         }
 
     def _indices(self, k: int) -> Tensor:
-        return self._first[: self._total - k * _CHUNK] + k * _CHUNK
+        return self._first[: self._total - k * self._chunk] + k * self._chunk
 
     def _numbers(self, patterns: Tensor) -> Tensor:
         """The numbers with these bit patterns."""
