@@ -23,6 +23,9 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
+# Where float32 arithmetic is off by no more, functions of float64 that are off by 2**-36 add a sixteenth of a unit.
+_BRIEF = 2.0**8
+
 
 @dataclass(frozen=True)
 class Arithmetic:
@@ -30,11 +33,13 @@ class Arithmetic:
 
     Attributes:
         wide: the types that are computed in float64.
+        brief: those of them that need no more than 36 bits of functions.
         uncorrected: the types in which what is compensated need not be.
         is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
     """
 
     wide: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
 
@@ -144,8 +149,9 @@ class Choice:
         rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
         kinds = ["float32", *rough] if narrow else rough
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
+        brief = tuple(dtype for dtype in wide if all(worst.error <= _BRIEF for worst in plain))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
-        return Arithmetic(wide, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
+        return Arithmetic(wide, brief, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
 
     def _known(self, nodes: Sequence[Node]) -> list[Node]:
         """What some nodes are computed as, those that are results."""

@@ -56,6 +56,7 @@ class Kernel:
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
+        brief: those of them that need no more than 36 bits of functions.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: other types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
@@ -69,6 +70,7 @@ class Kernel:
     statements: tuple[Statement, ...]
     names: dict[Node, str]
     wide: tuple[str, ...]
+    brief: tuple[str, ...] = ()
     narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
@@ -458,12 +460,18 @@ class _Planner:
         if in_steps != plainly:
             plain = replace(plain, shown=self.written(in_steps, {}, results, tensors, optional, arithmetic.wide))
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
-        plain = replace(plain, narrow_at=tuple((p, defaults[p.name]) for p in plain.scalars if defaults))
+        narrow_at = tuple((p, defaults[p.name]) for p in plain.scalars if defaults)
+        plain = replace(plain, brief=arithmetic.brief, narrow_at=narrow_at)
         if exact.roots == roots:
             return plain
         kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
         return replace(
-            kernel, narrow_at=plain.narrow_at, uncorrected=arithmetic.uncorrected, plain=plain, shown=plain.shown
+            kernel,
+            brief=arithmetic.brief,
+            narrow_at=narrow_at,
+            uncorrected=arithmetic.uncorrected,
+            plain=plain,
+            shown=plain.shown,
         )
 
     def written(

@@ -36,7 +36,7 @@ C["mul_sigmoid"] = """\
 /* r * sigmoid(t), 0 where sigmoid(t) is. */
 FN real mul_sigmoid(real r, real t) {
     const real d = -fabs(t), product = mul_exp(r, d);
-    return (t >= 0 ? r : product) / (1 + exp(d));
+    return GG_OVER(t >= 0 ? r : product, 1 + exp(d));
 }
 """
 TORCH["mul_sigmoid"] = '''\
@@ -50,7 +50,7 @@ C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
 FN real mul_logistic_density(real r, real t) {
     const real d = -fabs(t), sum = 1 + exp(d);
-    return mul_exp(r, d) / (sum * sum);
+    return GG_OVER(mul_exp(r, d), sum * sum);
 }
 """
 TORCH["mul_logistic_density"] = '''\
@@ -65,7 +65,7 @@ C["mul_sech"] = """\
 /* r * sech(t), 0 where sech(t) is. */
 FN real mul_sech(real r, real t) {
     const real d = -fabs(t), e = exp(d);
-    return 2 * mul_exp(r, d) / (1 + e * e);
+    return GG_OVER(2 * mul_exp(r, d), 1 + e * e);
 }
 """
 TORCH["mul_sech"] = '''\

@@ -86,7 +86,7 @@ C["sigmoid"] = """\
 /* The logistic function, 1 / (1 + exp(-x)). */
 FN real sigmoid(real x) {
     real e = exp(-fabs(x));
-    return (x >= 0 ? real(1) : e) / (1 + e);
+    return GG_OVER(x >= 0 ? real(1) : e, 1 + e);
 }
 """
 TORCH["sigmoid"] = '''\
@@ -100,7 +100,7 @@ C["logistic_density"] = """\
 /* The derivative of the logistic function, e / (1 + e)^2. */
 FN real logistic_density(real x) {
     real e = exp(-fabs(x));
-    return e / ((1 + e) * (1 + e));
+    return GG_OVER(e, (1 + e) * (1 + e));
 }
 """
 TORCH["logistic_density"] = '''\
@@ -138,7 +138,7 @@ C["sech"] = """\
 /* 1 / cosh(x), which decays where cosh overflows. */
 FN real sech(real x) {
     real e = exp(-fabs(x));
-    return 2 * e / (1 + e * e);
+    return GG_OVER(2 * e, 1 + e * e);
 }
 """
 TORCH["sech"] = '''\

@@ -193,6 +193,7 @@ SHIM = """
 #include <cmath>
 #include <cstdint>
 #define __device__
+#define __constant__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(n)
