@@ -23,8 +23,8 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
-# Where float32 arithmetic is off by no more, functions of float64 that are off by 2**-36 add a sixteenth of a unit.
-_BRIEF = 2.0**8
+# Where float32 arithmetic is off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
+_BRIEF = 2.0**7
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Arithmetic:
 
     Attributes:
         wide: the types that are computed in float64.
-        brief: those of them that need no more than 36 bits of functions.
+        brief: those of them that need no more than 35 bits of functions.
         uncorrected: the types in which what is compensated need not be.
         is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
     """

@@ -56,7 +56,7 @@ class Kernel:
         statements: the named intermediate results, in order.
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
-        brief: those of them that need no more than 36 bits of functions.
+        brief: those of them that need no more than 35 bits of functions.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: other types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.

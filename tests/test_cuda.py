@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
 import re
 import shutil
 import subprocess
@@ -65,6 +66,10 @@ needs_nvrtc = pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
 # Some functions of CUDA's own (tan, pow) consist of them, where it does no harm; the gallery calls none of those.
 INEXACT = re.compile(r"\S*\.ftz\S*|(?:div|rcp|sqrt|rsqrt)\.(?:approx|full)\S*")
 
+# Those of them in kernels that make do with fewer digits, of float and of double; what is flushed is not stored.
+BRIEFLY = {"ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "rcp.approx.f32", "div.full.f32", "sqrt.approx.f32"}
+BRIEFLY_IN_DOUBLE = {"rcp.approx.ftz.f64"}
+
 # Bytes that a thread keeps in memory for want of registers, at most: around the calls that a division, or the sine of
 # a large number, makes in rare cases, and in long second derivatives. The compiler prefers more threads to none.
 SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
@@ -79,9 +84,10 @@ def test_kernels_compile_fit_into_registers_and_flush_nothing(
 ) -> None:
     kernel = op.kernels[what]
     source = kernel.cuda_rows_source(dtype) if order == "rows" else kernel.cuda_strided_source(dtype, dimensions=3)
-    compiled = nvrtc.compile(source, arch)
+    compiled = nvrtc.compile(source, arch, kernel.cuda_options(dtype))
     assert compiled.cubin.startswith(b"\x7fELF")
-    assert INEXACT.findall(compiled.ptx) == []
+    few = (BRIEFLY_IN_DOUBLE if dtype in kernel.brief else BRIEFLY) if kernel._is_brief(dtype) else set()
+    assert {*INEXACT.findall(compiled.ptx)} <= few
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", compiled.told)))
     (registers,) = re.findall(r"Used (\d+) registers", compiled.told)
     assert spilled <= SPILLED[what], compiled.told
@@ -135,7 +141,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def image(text: str = TEXT, capability: tuple[int, int] = (9, 0)) -> bytes:
-    found: bytes = rt._cuda_image(nvrtc.nvrtc, "kernel", text, capability)
+    found: bytes = rt._cuda_image(nvrtc.nvrtc, "kernel", text, nvrtc.OPTIONS, capability)
     return found
 
 
@@ -526,6 +532,109 @@ def test_steps_are_along_the_fewest_dimensions() -> None:
     assert steps(far, torch.ones(2)) == (1, (2, 2**30, 1), True)
     many = torch.empty(1, device="meta").expand(2**30)
     assert steps(many, many)[2]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Functions that have fewer digits than their arithmetic
+# ---------------------------------------------------------------------------------------------------------------------
+
+BRIEF = {
+    "exp": torch.exp,
+    "expm1": torch.expm1,
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "inverse": torch.reciprocal,
+}
+PRODUCTS = {"mul_exp": lambda r, t: r * torch.exp(t), "mul_erfc": lambda r, t: r * torch.erfc(t)}
+MOST_OFF = {"float": 2.0**-20, "double": 2.0**-35}  # of the result
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
+def brief(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[torch.dtype, str, Callable[..., Tensor]]:
+    """The type, how C calls it, and how a function of that arithmetic is called: function(name, arguments...)."""
+    dtype = request.param
+    real = {torch.float32: "float", torch.float64: "double"}[dtype]
+    text = "#define FN static inline\n" + rt._BITS + rt._BRIEF[real]
+    for name in [*BRIEF, *PRODUCTS]:
+        wanted = "r[k], t[k]" if name in PRODUCTS else "t[k]"
+        text += f"""
+        extern "C" void {name}_all(const {real} *r, const {real} *t, {real} *found, long count) {{
+            for (long k = 0; k < count; k++)
+                found[k] = gg_brief_{name}({wanted});
+        }}"""
+    library = compiled(text, tmp_path)
+
+    def call(name: str, *arguments: Tensor) -> Tensor:
+        columns = [argument.to(dtype).contiguous() for argument in arguments]
+        found = torch.empty_like(columns[-1])
+        pointers = [ctypes.c_void_p(column.data_ptr()) for column in (columns[0], columns[-1], found)]
+        getattr(library, f"{name}_all")(*pointers, ctypes.c_long(found.numel()))
+        return found
+
+    return dtype, real, call
+
+
+def every_magnitude(dtype: torch.dtype) -> Tensor:
+    """Numbers of both signs and of every exponent of float32, more of those that are ordinary."""
+    torch.manual_seed(0)
+    exponents = torch.cat([torch.arange(-140, 128), torch.arange(-12, 8).repeat_interleave(500)])
+    sizes = torch.ldexp(1 + torch.rand(exponents.numel(), dtype=torch.float64), exponents)
+    return torch.cat([sizes, -sizes, torch.tensor([0.0, -0.0])]).to(dtype)
+
+
+@pytest.mark.parametrize("name", BRIEF)
+def test_brief_functions_are_off_by_little(name: str, brief: tuple[torch.dtype, str, Callable[..., Tensor]]) -> None:
+    dtype, real, call = brief
+    x = every_magnitude(dtype)
+    if name == "inverse":
+        x = x[(x >= 1) & (x <= 2.0**100)]
+    exact, found = BRIEF[name](x.double()), call(name, x).double()
+    smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
+    is_beyond = exact.abs() > largest * (1 - MOST_OFF[real])
+    assert (found.isinf() | (found.abs() > largest * (1 - 2 * MOST_OFF[real])))[is_beyond].all()
+    off = (found - exact).abs() / exact.abs().clamp(min=smallest)
+    off[(found == exact) | is_beyond] = 0
+    assert off.max() <= MOST_OFF[real], (x[off.argmax()], found[off.argmax()], exact[off.argmax()])
+    assert torch.equal(found.signbit(), exact.signbit())
+    for odd in (math.nan, math.inf, -math.inf) if name != "inverse" else ():
+        there = torch.tensor([odd])
+        torch.testing.assert_close(call(name, there).double(), BRIEF[name](there.double()), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_brief_products_are_off_by_little(name: str, brief: tuple[torch.dtype, str, Callable[..., Tensor]]) -> None:
+    dtype, real, call = brief
+    factors = [
+        1.0,
+        -3.0,
+        1e-38,
+        2.0**-140,
+        1e30,
+        -3e38,
+    ]  # as far as float32 goes, below the smallest normal number, too
+    t = every_magnitude(dtype)
+    t = t[t.abs() < 700]  # where float64 has what the functions give
+    smallest, largest = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+    for factor in factors:
+        r = torch.full_like(t, factor)
+        exact, found = PRODUCTS[name](r.double(), t.double()), call(name, r, t).double()
+        off = (found - exact).abs() / exact.abs().clamp(min=smallest)
+        is_beyond = exact.abs() > largest * (1 - MOST_OFF[real])
+        assert (found.abs() > largest * (1 - 2 * MOST_OFF[real]))[is_beyond].all()
+        off[(found == exact) | is_beyond] = 0
+        is_rounded = real == "float" and abs(factor) < smallest  # as no more than bfloat16 has digits there
+        most = 2.0**-13 if is_rounded else MOST_OFF[real]
+        assert off.max() <= most, (factor, t[off.argmax()], found[off.argmax()], exact[off.argmax()])
+    low, high = torch.tensor([-math.inf]), torch.tensor([math.inf])
+    vanishing, growing = (low, high) if name == "mul_exp" else (high, low)
+    for factor in (0.0, 1.0, -3e38, math.inf, -math.inf):
+        assert call(name, torch.tensor([factor]), vanishing) == 0
+    assert call(name, torch.tensor([math.nan]), vanishing).isnan()
+    if name == "mul_exp":
+        assert call(name, torch.tensor([-2.0]), growing) == -math.inf
+        assert call(name, torch.tensor([0.0]), growing).isnan()
+        assert call(name, torch.tensor([0.0]), torch.tensor([5000.0])) == 0
 
 
 # ---------------------------------------------------------------------------------------------------------------------
