@@ -228,6 +228,9 @@ def _training(function: Function, inputs: Sequence[Sequence[Tensor]]) -> Call:
 def _copy(size: int, device: str, sets: int) -> Call:
     """Copies so many bytes, reading and writing each once."""
     sources = [torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(sets)]
+    if device == "cuda":
+        for source in sources:
+            source.random_()  # zeros may be faster to copy
     target = torch.empty_like(sources[0])
 
     def call(k: int) -> None:

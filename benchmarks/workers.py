@@ -193,16 +193,18 @@ def _start(setup: Setup, tuning: AbstractContextManager[None], room: _Room | Non
     functions = load([_cases[name] for name in setup.cases], *setup.built)
     _setup, _room = setup, room
     _bench = Bench(setup.device, functions, setup.seconds, setup.peers)
-    if room is not None:
+    if room is not None and COMPILED in setup.peers:
         _share(tuning)
 
 
 def _share(tuning: AbstractContextManager[None]) -> None:
-    """Let Inductor compile in this process, and choose among kernels while no other process does, or chance would."""
+    """Let Inductor compile in this process, and time what it chooses from while no other process does."""
     from torch._inductor import config
+
+    config.compile_threads = 1  # before anything starts processes for more
+
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    config.compile_threads = 1
     benchmark = CachingAutotuner.benchmark_all_configs
 
     def alone(self: CachingAutotuner, *args: Any, **kwargs: Any) -> Any:
