@@ -128,7 +128,8 @@ def _run(
         if count > 1 and COMPILED in setup.peers:
             bench = Bench(device, {}, wanted, setup.peers)
             for case in cases[:_FIRST_CALLS]:
-                results.cold[case.name] = bench.first_call(case, kinds[0])
+                if (first := bench.first_call(case, kinds[0])) is not None:
+                    results.cold[case.name] = first
             tell("the first calls of torch.compile are measured")
         with Workers(count, setup) as workers:
             tell(f"{count} processes" if count > 1 else "one process")

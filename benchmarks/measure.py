@@ -37,6 +37,7 @@ _MOST_SETS = 64
 _BEYOND_CACHE = 2  # times the cache, so that what is used again has left it
 _FIRST_CALL_AT = 1 << 14  # elements
 _NOT_COMPILED = (1 << 13, 1 << 19)  # elements; on a GPU each size is compiled apart, and between others two tell little
+_MOST_KEPT = 1 << 28  # bytes on a GPU that a process keeps for itself
 _OVERWRITING = (LIGER,)  # they write the gradients over their inputs
 
 
@@ -114,15 +115,16 @@ class Bench:
                     found[name] = _saved(function, case.inputs(n, dtype, self.device, True, 0)) / n
         return found
 
-    def first_call(self, case: Case, dtype: torch.dtype) -> float:
+    def first_call(self, case: Case, dtype: torch.dtype) -> float | None:
         """Seconds of torch.compile's first call, forward and backward, where nothing has been kept of former ones."""
         inputs = case.inputs(_FIRST_CALL_AT, dtype, self.device, True, 0)
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder):
             os.environ.pop("TRITON_CACHE_DIR", None)  # set by Inductor, to a folder within the other
-            begun = time.perf_counter()
-            with _silent():
+            with self._noting(case, COMPILED):
+                begun = time.perf_counter()
                 _training(self._compile(case), [inputs])(0)
-            return time.perf_counter() - begun
+                return time.perf_counter() - begun
+        return None
 
     def _timings(self, case: Case, n: int, dtype: torch.dtype, backward: bool) -> dict[str, Timing]:
         """Of all contestants and the copy; nothing where gradgen itself raised."""
@@ -160,7 +162,8 @@ class Bench:
             found[COMPILED] = self._compile(case)
         if self.device == "cuda":
             if case.jiterator:
-                found[JITERATOR] = _jiterator(case)
+                with self._noting(case, JITERATOR):
+                    found[JITERATOR] = _jiterator(case)
             if case.liger and importlib.util.find_spec("liger_kernel"):
                 with self._noting(case, LIGER):
                     found[LIGER] = _liger(case.liger)
@@ -187,16 +190,9 @@ class Bench:
                 self.notes[f"{name} warned in {case.name}: {str(warning.message).splitlines()[0]}"] = None
 
     def _free(self) -> None:
-        """Leave the memory to others, such as the processes that measure other cases."""
-        if self.device == "cuda":
+        """Leave the memory to others, such as the processes that measure other cases, if it is much."""
+        if self.device == "cuda" and torch.cuda.memory_reserved() > _MOST_KEPT:
             torch.cuda.empty_cache()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _copied(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -45,9 +45,10 @@ class Results:
     notes: list[str] = field(default_factory=list)
 
     def save(self, stem: Path) -> None:
-        """Write JSON and the plot, beside each other."""
+        """Write JSON and the plot, if there is anything to show, beside each other."""
         self.write(stem)
-        plot(self, stem.with_suffix(".png"))
+        if self.rows:
+            plot(self, stem.with_suffix(".png"))
 
     def write(self, stem: Path) -> None:
         """Write JSON."""

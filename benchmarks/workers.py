@@ -73,7 +73,8 @@ class Workers:
         self._setup = setup
         self._processes: dict[futures.Executor, int] = {}  # with their numbers
         self._owners: dict[tuple[str, torch.dtype], futures.Executor] = {}
-        if count <= 1:
+        self._is_alone = count <= 1
+        if self._is_alone:
             _start(setup, nullcontext())
             return
         context = get_context("spawn")
@@ -95,7 +96,7 @@ class Workers:
         self, cases: Sequence[Case], dtype: torch.dtype, is_time: Callable[[], bool]
     ) -> Iterator[tuple[Case, Found]]:
         """Has cases compiled, as long as there is time to begin with one; yields each when it is."""
-        if not self._processes:
+        if self._is_alone:
             for case in cases:
                 if is_time():
                     yield case, _prepare(case.name, dtype)
@@ -119,7 +120,7 @@ class Workers:
 
     def measure(self, case: Case, dtype: torch.dtype) -> Found:
         """Measures what has been prepared, while all others wait."""
-        if not self._processes:
+        if self._is_alone:
             return _measure(case.name, dtype)
         executor = self._owners.get((case.name, dtype))
         if executor not in self._processes:
@@ -224,7 +225,7 @@ def _prepare(name: str, dtype: torch.dtype) -> Found:
             found.first_call = _bench.first_call(case, dtype)
     else:
         for n in _sizes(case, dtype):
-            with _room.of(case.traffic(n, dtype, True) + n * torch.float32.itemsize):
+            with _room.of(case.traffic(n, dtype, True) * 3 // 2):
                 _bench.prepare(case, n, dtype)
     if dtype == torch.float32:
         found.saved = _bench.saved_bytes(case, dtype)

@@ -53,6 +53,7 @@ def test_what_is_saved_can_be_read_again(results: report.Results, tmp_path: Path
 def test_what_there_is_no_time_for_is_named(tmp_path: Path) -> None:
     options = ["--ops", "relu", "--dtypes", "float32", "--sizes", "6", "--budget", "1e-9", "--out", str(tmp_path / "x")]
     done = CliRunner().invoke(main, ["cpu", *options])
+    assert done.exit_code == 0, done.output
     assert "no time for relu, float32" in done.output
 
 
