@@ -18,7 +18,6 @@ from multiprocessing.context import SpawnContext
 from typing import Any
 
 import torch
-from typing_extensions import Self
 
 from benchmarks.cases import CASES, Case, load
 from benchmarks.machine import free_memory, most_traffic
@@ -85,7 +84,7 @@ class Workers:
         for executor, future in zip(executors, started, strict=True):
             self._processes[executor] = future.result(_PATIENCE)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
