@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +13,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import generator, launch, report
-from benchmarks.cases import CASES, Case, functions
+from benchmarks.cases import CASES, Case, built
 from benchmarks.machine import description
 from benchmarks.measure import COMPILED, EAGER, JITERATOR, LIGER, OWN, Bench
+from benchmarks.workers import Found, Setup, Workers
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 PEERS = (EAGER, OWN, COMPILED, JITERATOR, LIGER)
 CPU_SIZES = (10, 14, 18, 20, 22, 24, 26)
 GPU_SIZES = (10, 13, 16, 19, 22, 25, 28)
-_MEMORY_OF_A_CASE = 6 << 30  # bytes of buffers
+_FIRST_CALLS = 3  # that are measured where several processes compile: before them, each alone
+_WIDTH = 180  # of what is printed to a file
 
 
 @click.group()
@@ -34,7 +37,8 @@ def _options(command: click.Command) -> click.Command:
         click.option("--dtypes", default=",".join(DTYPES), show_default=True, help="Types."),
         click.option("--peers", default=",".join(PEERS), show_default=True, help="Others to measure beside it."),
         click.option("--sizes", help="Powers of two, comma-separated."),
-        click.option("--seconds", default=0.2, show_default=True, help="To sample one figure."),
+        click.option("--seconds", type=float, help="To sample one figure; default 0.2, on a GPU 0.03."),
+        click.option("--processes", type=int, help="That compile at once; default 1, on a GPU two fewer than cores."),
         click.option("--budget", type=float, help="Seconds after which nothing new is begun."),
         click.option("--out", type=click.Path(path_type=Path), help="Where to write, without suffix."),
         click.option("--record", is_flag=True, help="Put a summary into docs/performance.md, too."),
@@ -47,7 +51,7 @@ def _options(command: click.Command) -> click.Command:
 @_options
 def cpu(**options: object) -> None:
     """On the processor."""
-    _run("cpu", CPU_SIZES, **options)  # type: ignore[arg-type]
+    _run("cpu", CPU_SIZES, 0.2, 1, **options)  # type: ignore[arg-type]
 
 
 @main.command()
@@ -56,7 +60,16 @@ def gpu(**options: object) -> None:
     """On a CUDA device."""
     if not torch.cuda.is_available():
         raise click.ClickException("torch sees no CUDA device")
-    _run("cuda", GPU_SIZES, **options)  # type: ignore[arg-type]
+    _run("cuda", GPU_SIZES, 0.03, max(1, (os.cpu_count() or 1) - 2), **options)  # type: ignore[arg-type]
+
+
+@main.command("record")
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+def record_command(file: Path) -> None:
+    """Put what was found before, in JSON, into docs/performance.md, and plot it."""
+    results = report.Results.load(file)
+    report.plot(results, file.with_suffix(".png"))
+    report.record(results, file.with_suffix(""))
 
 
 @main.command()
@@ -74,15 +87,19 @@ def launch_command() -> None:
 def _run(
     device: str,
     default_sizes: Sequence[int],
+    default_seconds: float,
+    default_processes: int,
     ops: str | None,
     dtypes: str,
     peers: str,
     sizes: str | None,
-    seconds: float,
+    seconds: float | None,
+    processes: int | None,
     budget: float | None,
     out: Path | None,
     record: bool,
 ) -> None:
+    begun = time.monotonic()
     names = ops.split(",") if ops else [case.name for case in CASES]
     if unknown := set(names) - {case.name for case in CASES}:
         raise click.UsageError(f"no such operation: {', '.join(sorted(unknown))}")
@@ -90,34 +107,62 @@ def _run(
     powers = [int(size) for size in sizes.split(",")] if sizes else default_sizes
     kinds = [getattr(torch, dtype) for dtype in dtypes.split(",")]
     results = report.Results(device, description(device))
-    begun = time.monotonic()
-    console = Console()
-    work = [(case, dtype) for dtype in kinds for case in cases]
-    with functions(cases) as made, Progress(console=console) as progress:
-        bench = Bench(device, made, seconds, peers.split(","))
-        task = progress.add_task(device, total=len(work))
-        for case, dtype in work:
-            progress.update(task, description=f"{case.name}, {dtype}")
-            if budget and time.monotonic() - begun > budget:
-                results.left_out.append(f"{case.name}, {str(dtype).removeprefix('torch.')}")
-            else:
-                _measure(bench, case, dtype, powers, results)
-            progress.advance(task)
-        results.cold = bench.cold
-    report.show(results, console)
     slug = (results.machine.get("gpu") or results.machine["processor"]).lower().replace(" ", "-")
     stem = out or report.RESULTS / f"{device}-{slug}"
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH
+
+    def is_time() -> bool:
+        return not budget or time.monotonic() - begun <= budget
+
+    with built(cases) as place, Progress(console=console) as progress:
+
+        def tell(what: str) -> None:
+            progress.console.print(f"{time.monotonic() - begun:4.0f} s: {what}")
+
+        wanted = seconds or default_seconds
+        setup = Setup(device, [case.name for case in cases], place, wanted, peers.split(","), [1 << k for k in powers])
+        count = min(processes or default_processes, len(cases))
+        tell("ready to begin")
+        if count > 1 and COMPILED in setup.peers:
+            bench = Bench(device, {}, wanted, setup.peers)
+            for case in cases[:_FIRST_CALLS]:
+                if (first := bench.first_call(case, kinds[0])) is not None:
+                    results.cold[case.name] = first
+            tell("the first calls of torch.compile are measured")
+        with Workers(count, setup) as workers:
+            tell(f"{count} processes" if count > 1 else "one process")
+            task = progress.add_task(device, total=2 * len(cases) * len(kinds))
+            for dtype in kinds:
+                kind = str(dtype).removeprefix("torch.")
+                prepared = set()
+                for case, found in workers.prepare(cases, dtype, is_time):
+                    progress.update(task, description=f"{kind} compiled", advance=1)
+                    prepared.add(case.name)
+                    _add(results, case, found)
+                tell(f"{kind} is compiled")
+                for case in cases:
+                    progress.update(task, description=f"{case.name}, {kind}", advance=1)
+                    if case.name in prepared and is_time():
+                        _add(results, case, workers.measure(case, dtype))
+                    else:
+                        results.left_out.append(f"{case.name}, {kind}")
+                tell(f"{kind} is measured")
+                results.write(stem)
+    report.show(results, console)
     results.save(stem)
     if record:
         report.record(results, stem)
 
 
-def _measure(bench: Bench, case: Case, dtype: torch.dtype, powers: Sequence[int], results: report.Results) -> None:
-    for power in powers:
-        if case.traffic(1 << power, dtype, True) <= _MEMORY_OF_A_CASE:
-            results.rows.extend(bench.rows(case, 1 << power, dtype))
-    if dtype == torch.float32:
-        results.saved[case.name] = bench.saved_bytes(case, dtype)
+def _add(results: report.Results, case: Case, found: Found) -> None:
+    results.rows += found.rows
+    results.notes += [note for note in found.notes if note not in results.notes]
+    if found.first_call is not None:
+        results.cold[case.name] = found.first_call
+    if found.saved:
+        results.saved[case.name] = found.saved
 
 
 if __name__ == "__main__":

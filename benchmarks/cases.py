@@ -18,6 +18,7 @@ from torch.nn import functional
 from gradgen import build
 
 CHANNELS = 1024
+ROW = 4096  # a typical width of what is between the matrix products of a feed-forward layer
 _SPECS = Path(__file__).with_name("formulas")
 _GALLERY = "generated"
 
@@ -31,6 +32,12 @@ def _one(n: int) -> list[tuple[int, ...]]:
 
 def _alike(count: int) -> Inputs:
     return lambda n: [(n,)] * count
+
+
+def _two_in_rows(n: int) -> list[tuple[int, ...]]:
+    """Liger-Kernel computes by rows, and refuses long ones."""
+    width = min(n, ROW)
+    return [(n // width, width)] * 2
 
 
 def _by_channel(n: int) -> list[tuple[int, ...]]:
@@ -149,33 +156,50 @@ CASES = (
         "swiglu",
         lambda gate, value: functional.silu(gate) * value,
         None,
-        _alike(2),
+        _two_in_rows,
         liger="liger_kernel.ops.swiglu:LigerSiLUMulFunction",
     ),
-    Case("glu", "geglu", lambda gate, value: functional.gelu(gate) * value, None, _alike(2)),
+    Case("glu", "geglu", lambda gate, value: functional.gelu(gate) * value, None, _two_in_rows),
+    Case(
+        "glu",
+        "geglu_tanh",
+        lambda gate, value: functional.gelu(gate, approximate="tanh") * value,
+        None,
+        _two_in_rows,
+        liger="liger_kernel.ops.geglu:LigerGELUMulFunction",
+    ),
     Case("channels", "bias_gelu", lambda x, bias: functional.gelu(x + bias), None, _by_channel),
     Case("channels", "channel_swish", lambda x, beta: x * torch.sigmoid(beta * x), None, _by_channel),
 )
 
 
 @contextmanager
-def functions(cases: Sequence[Case]) -> Iterator[dict[str, Function]]:
-    """The generated operations by name: the gallery's as they are committed, others built for as long as this lasts."""
+def built(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
+    """A folder, and a package in it that holds those of the operations that the gallery has not, while this lasts."""
     with tempfile.TemporaryDirectory(prefix="gradgen-benchmarks-") as folder:
-        own = {spec.stem for spec in _SPECS.glob("*.py")}
         package = f"{Path(folder).name}_built".replace("-", "_")
-        if own & {case.module for case in cases}:
+        if _own_modules() & {case.module for case in cases}:
             survey = build.make_survey((_SPECS,), Path(folder, package), None)
             for result in build.build(survey):
                 if isinstance(result, build.Failed):
                     raise RuntimeError(result.message)
-        sys.path.insert(0, folder)
-        try:
-            yield {
-                case.name: getattr(
-                    importlib.import_module(f"{package if case.module in own else _GALLERY}.{case.module}"), case.name
-                )
-                for case in cases
-            }
-        finally:
-            sys.path.remove(folder)
+        yield folder, package
+
+
+def load(cases: Sequence[Case], folder: str, package: str) -> dict[str, Function]:
+    """The generated operations by name: the gallery's as they are committed, others from what was built."""
+    own = _own_modules()
+    sys.path.insert(0, folder)
+    try:
+        return {
+            case.name: getattr(
+                importlib.import_module(f"{package if case.module in own else _GALLERY}.{case.module}"), case.name
+            )
+            for case in cases
+        }
+    finally:
+        sys.path.remove(folder)
+
+
+def _own_modules() -> set[str]:
+    return {spec.stem for spec in _SPECS.glob("*.py")}

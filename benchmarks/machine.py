@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from gradgen import __version__
 
 LAST_LEVEL_CACHE = 64 << 20  # bytes, where the machine does not tell
+_MOST_ON_CPU = 6 << 30  # bytes
 
 
 def description(device: str) -> dict[str, str]:
@@ -34,10 +36,24 @@ def description(device: str) -> dict[str, str]:
         about |= {
             "gpu": properties.name,
             "gpu memory": f"{properties.total_memory / 2**30:.0f} GiB",
+            "driver": _driver(),
             "cuda": str(torch.version.cuda),
+            "nvrtc of cupy": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
             "cupy": cupy.__version__,
+            "triton": _version("triton"),
+            "liger-kernel": _version("liger-kernel"),
         }
     return about
+
+
+def most_traffic(device: str) -> int:
+    """The bytes that a case may move; its buffers and what eager PyTorch keeps need up to four times as many."""
+    return torch.cuda.get_device_properties(0).total_memory // 4 if device == "cuda" else _MOST_ON_CPU
+
+
+def free_memory(device: str) -> int:
+    """The bytes that several processes may share."""
+    return torch.cuda.mem_get_info()[0] if device == "cuda" else _MOST_ON_CPU
 
 
 def cache_bytes(device: str) -> int:
@@ -66,3 +82,18 @@ def _compiler() -> str:
     except (OSError, subprocess.SubprocessError):
         return "none"
     return out.splitlines()[0]
+
+
+def _driver() -> str:
+    try:
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return "unknown"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"

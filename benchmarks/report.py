@@ -19,6 +19,7 @@ from benchmarks.measure import COPY, DIRECTIONS, GRADGEN, Row
 
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
+_MOST_ROWS = 100  # of a table that is printed; beyond that there is the summary
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Results:
         cold: seconds of torch.compile's first call, by operation.
         saved: bytes an element that are kept for backward, by operation and by whom.
         left_out: what there was no time for.
+        notes: what went wrong.
     """
 
     device: str
@@ -40,19 +42,48 @@ class Results:
     cold: dict[str, float] = field(default_factory=dict)
     saved: dict[str, dict[str, float]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def save(self, stem: Path) -> None:
-        """Write JSON and the plot, beside each other."""
+        """Write JSON and the plot, if there is anything to show, beside each other."""
+        self.write(stem)
+        if self.rows:
+            plot(self, stem.with_suffix(".png"))
+
+    def write(self, stem: Path) -> None:
+        """Write JSON."""
         stem.parent.mkdir(parents=True, exist_ok=True)
         content = {**vars(self), "rows": [row.as_dict() for row in self.rows]}
         stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
-        plot(self, stem.with_suffix(".png"))
 
     @classmethod
     def load(cls, file: Path) -> Results:
         """What `save` wrote."""
         content = json.loads(file.read_text())
         return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table, for the terminal or for the document."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def table(self) -> Table:
+        """For the terminal."""
+        shown = Table(title=self.title, title_justify="left")
+        for column in self.columns:
+            shown.add_column(column, no_wrap=column == "op")
+        for row in self.rows:
+            shown.add_row(*row)
+        return shown
+
+    def markdown(self) -> list[str]:
+        """Lines for the document."""
+        rows = (self.columns, ["---"] * len(self.columns), *self.rows)
+        return [f"{self.title}:", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
 def grouped(rows: Sequence[Row]) -> dict[tuple[str, str, int, str], dict[str, Row]]:
@@ -68,11 +99,17 @@ def ratio(group: Mapping[str, Row], peer: str) -> float | None:
     return group[peer].median / group[GRADGEN].median if peer in group else None
 
 
+def best_peer(group: Mapping[str, Row]) -> tuple[str, float] | None:
+    """The fastest of the others, and how many times as long as gradgen it takes."""
+    found = {peer: row.median / group[GRADGEN].median for peer, row in group.items() if peer not in (GRADGEN, COPY)}
+    return min(found.items(), key=lambda item: item[1]) if found else None
+
+
 def table(results: Results, direction: str, peers: Sequence[str]) -> Table:
     """The figures of a direction."""
     shown = Table(title=f"{direction}: time, and how many times as long others take", title_justify="left")
     for column in ("op", "type", "elements", "gradgen", "spread", "of copy", *peers):
-        shown.add_column(column, justify="left" if column in ("op", "type") else "right")
+        shown.add_column(column, justify="left" if column in ("op", "type") else "right", no_wrap=column == "op")
     for (op, dtype, n, towards), group in grouped(results.rows).items():
         if towards == direction:
             shown.add_row(op, dtype, _power(n), *_cells(group, peers))
@@ -104,69 +141,138 @@ def _power(n: int) -> str:
 
 
 def show(results: Results, console: Console) -> None:
-    """Print all tables."""
+    """Print all tables, or where those of all figures would be long the summary alone."""
     peers = [peer for peer in dict.fromkeys(row.peer for row in results.rows) if peer not in (GRADGEN, COPY)]
-    for direction in DIRECTIONS:
-        console.print(table(results, direction, peers))
-    for title, rows in (
-        ("Saved for backward, bytes an element", results.saved),
-        ("torch.compile's first call, seconds", {op: {"": seconds} for op, seconds in results.cold.items()}),
-    ):
-        if rows:
-            console.print(_plain_table(title, rows))
+    if len(grouped(results.rows)) <= _MOST_ROWS * len(DIRECTIONS):
+        for direction in DIRECTIONS:
+            console.print(table(results, direction, peers))
+    for sheet in (*_summary(results), _saved(results), _first_calls(results)):
+        if sheet.rows:
+            console.print(sheet.table())
+    for line in results.notes:
+        console.print(line, markup=False)
     for line in results.left_out:
         console.print(f"no time for {line}")
 
 
-def _plain_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    shown = Table("op", *columns, title=title, title_justify="left")
-    for op, row in rows.items():
-        shown.add_row(op, *[f"{row[name]:.3g}" if name in row else "" for name in columns])
-    return shown
+def _summary(results: Results) -> list[Sheet]:
+    """Beside the best of the others and the copy: all operations by size, and each at the largest."""
+    groups = grouped(results.rows)
+    if not groups:
+        return []
+    dtypes = list(dict.fromkeys(dtype for _, dtype, _, _ in groups))
+    sizes = sorted({n for _, _, n, _ in groups})
+    columns = [(dtype, direction) for dtype in dtypes for direction in DIRECTIONS]
+    ratios: list[list[str]] = []
+    shares: list[list[str]] = []
+    for direction in DIRECTIONS:
+        for n in sizes:
+            found = [_alike(groups, dtype, n, direction) for dtype in dtypes]
+            best = [[pair for group in alike if (pair := best_peer(group))] for alike in found]
+            ratios.append([direction, _power(n), *(_middle([times for _, times in pairs], "{:.2f}") for pairs in best)])
+            copied = [[share for group in alike if (share := ratio(group, COPY)) is not None] for alike in found]
+            shares.append([direction, _power(n), *(_middle(each, "{:.0%}") for each in copied)])
+    large = [
+        [op, *(_at_most(groups.get((op, dtype, sizes[-1], direction))) for dtype, direction in columns)]
+        for op in dict.fromkeys(op for op, _, _, _ in groups)
+    ]
+    over = "the median of the operations (the least, the most)"
+    return [
+        Sheet(f"Time of the best other in gradgen's, {over}", ["", "elements", *dtypes], ratios),
+        Sheet(f"Bytes per second in the copy's, {over}", ["", "elements", *dtypes], shares),
+        Sheet(
+            f"At {_power(sizes[-1])} elements: bytes per second in the copy's; time of the best other in gradgen's",
+            ["op", *(f"{dtype} {direction}" for dtype, direction in columns)],
+            [row for row in large if any(row[1:])],
+        ),
+    ]
+
+
+def _alike(
+    groups: Mapping[tuple[str, str, int, str], Mapping[str, Row]], dtype: str, n: int, direction: str
+) -> list[Mapping[str, Row]]:
+    """All operations of a type, size and direction."""
+    return [group for (_, *key), group in groups.items() if key == [dtype, n, direction]]
+
+
+def _middle(found: Sequence[float], style: str) -> str:
+    if not found:
+        return ""
+    ordered = sorted(found)
+    low, middle, high = (style.format(value) for value in (ordered[0], ordered[len(ordered) // 2], ordered[-1]))
+    return f"{middle} ({low}, {high})"
+
+
+def _at_most(group: Mapping[str, Row] | None) -> str:
+    if group is None:
+        return ""
+    share, best = ratio(group, COPY), best_peer(group)
+    cells = ["" if share is None else f"{share:.0%}", "" if best is None else f"{best[1]:.2f} {best[0]}"]
+    return ", ".join(cell for cell in cells if cell)
+
+
+def _peers(results: Results, sizes: Sequence[int]) -> Sheet:
+    """How many times as long as gradgen each of the others takes."""
+    groups = grouped(results.rows)
+    peers = [peer for peer in dict.fromkeys(row.peer for row in results.rows) if peer != GRADGEN]
+    rows = []
+    for direction, dtype, n in dict.fromkeys((direction, dtype, n) for _, dtype, n, direction in groups):
+        if n in sizes:
+            found = _alike(groups, dtype, n, direction)
+            times = [[time for group in found if (time := ratio(group, peer)) is not None] for peer in peers]
+            rows.append([direction, dtype, _power(n), *(_middle(each, "{:.2f}") for each in times)])
+    title = "The time of others in units of gradgen's, the median of the operations (the least, the most)"
+    return Sheet(title, ["direction", "type", "elements", *peers], rows)
+
+
+def _saved(results: Results) -> Sheet:
+    columns = list(dict.fromkeys(name for row in results.saved.values() for name in row))
+    rows = [[op, *(f"{row[name]:.3g}" if name in row else "" for name in columns)] for op, row in results.saved.items()]
+    return Sheet("Saved for backward, bytes an element of the result, in float32", ["op", *columns], rows)
+
+
+def _first_calls(results: Results) -> Sheet:
+    rows = [[op, f"{seconds:.3g}"] for op, seconds in results.cold.items()]
+    title = "Seconds of torch.compile's first call, with empty caches; the very first loads the compiler, too"
+    return Sheet(title, ["op", "first call"], rows)
 
 
 def markdown(results: Results, plotted: str) -> str:
-    """The summary that stands in the document: how many times as long as gradgen the others take.
+    """What stands in the document: of a GPU the summary, of a processor how long each of the others takes.
 
     Args:
         results: what was found.
         plotted: where the plot lies, from the document.
     """
-    groups = grouped(results.rows)
-    peers = [peer for peer in dict.fromkeys(row.peer for row in results.rows) if peer != GRADGEN]
     about = ", ".join(f"{name} {value}" for name, value in results.machine.items())
     lines = [f"### On {results.machine.get('gpu') or results.machine['processor']}", "", about + ".", ""]
-    lines += ["The time of others in units of gradgen's, the median of the operations (the least, the most):", ""]
-    lines += _row(["direction", "type", "elements", *peers]) + _row(["---"] * (3 + len(peers)))
-    for key in dict.fromkeys((direction, dtype, n) for _, dtype, n, direction in groups):
-        found = [group for (_, dtype, n, direction), group in groups.items() if (direction, dtype, n) == key]
-        lines += _row([key[0], key[1], _power(key[2]), *(_spread(found, peer) for peer in peers)])
-    for title, rows in (
-        ("Saved for backward, bytes an element of the result, in float32:", results.saved),
-        ("Seconds of torch.compile's first call:", {op: {"first call": s} for op, s in results.cold.items()}),
-    ):
-        if rows:
-            columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-            lines += ["", title, "", *_row(["op", *columns]), *_row(["---"] * (1 + len(columns)))]
-            for op, row in rows.items():
-                lines += _row([op, *(f"{row[name]:.3g}" if name in row else "" for name in columns)])
-    return "\n".join([*lines, "", f"![throughput by size]({plotted})"])
+    sizes = sorted({row.n for row in results.rows})
+    if results.device == "cuda":
+        sheets = [*_summary(results), _peers(results, sizes[-1:])]
+    else:
+        sheets = [_peers(results, sizes), _saved(results)]
+    for sheet in (*sheets, _first_calls(results)):
+        lines += sheet.markdown() if sheet.rows else []
+    for title, remarks in (("What went wrong", results.notes), ("There was no time for", _by_type(results.left_out))):
+        if remarks:
+            lines += [f"{title}:", "", *(f"- {remark}" for remark in remarks), ""]
+    return "\n".join([*lines, f"![throughput by size]({plotted})"])
 
 
-def _row(cells: Sequence[str]) -> list[str]:
-    return [f"| {' | '.join(cells)} |"]
-
-
-def _spread(groups: Sequence[Mapping[str, Row]], peer: str) -> str:
-    found = sorted(value for group in groups if (value := ratio(group, peer)) is not None)
-    return f"{found[len(found) // 2]:.2f} ({found[0]:.2f}, {found[-1]:.2f})" if found else ""
+def _by_type(left_out: Sequence[str]) -> list[str]:
+    """One line for each type."""
+    found: dict[str, list[str]] = {}
+    for line in left_out:
+        op, _, dtype = line.rpartition(", ")
+        found.setdefault(dtype, []).append(op)
+    return [f"{dtype}: {', '.join(ops)}" for dtype, ops in found.items()]
 
 
 def record(results: Results, stem: Path) -> None:
     """Put the summary into docs/performance.md, in place of that of the same device."""
     text = DOCUMENT.read_text()
-    begin, end = (f"<!-- {results.device}: {edge} -->" for edge in ("begin", "end"))
+    kind = "gpu" if results.device == "cuda" else results.device
+    begin, end = (f"<!-- {kind}: {edge} -->" for edge in ("begin", "end"))
     before, _, rest = text.partition(begin)
     after = rest.partition(end)[2]
     plotted = stem.with_suffix(".png").resolve().relative_to(DOCUMENT.parents[1])

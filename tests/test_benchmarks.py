@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
+from rich.console import Console
 from torch import Tensor
 
-from benchmarks import report, timing
+from benchmarks import measure, report, timing
 from benchmarks.__main__ import main
-from benchmarks.cases import CASES, Case, functions
-from benchmarks.measure import COPY, DIRECTIONS, EAGER, GRADGEN, OWN, Bench
+from benchmarks.cases import CASES, Case, built, load
+from benchmarks.measure import COMPILED, COPY, DIRECTIONS, EAGER, GRADGEN, OWN, Bench, Row
+from benchmarks.workers import Setup, Workers
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +53,7 @@ def test_what_is_saved_can_be_read_again(results: report.Results, tmp_path: Path
 def test_what_there_is_no_time_for_is_named(tmp_path: Path) -> None:
     options = ["--ops", "relu", "--dtypes", "float32", "--sizes", "6", "--budget", "1e-9", "--out", str(tmp_path / "x")]
     done = CliRunner().invoke(main, ["cpu", *options])
+    assert done.exit_code == 0, done.output
     assert "no time for relu, float32" in done.output
 
 
@@ -73,7 +79,8 @@ def test_traffic_counts_each_input_and_result_once() -> None:
 
 @pytest.mark.slow
 def test_peers_compute_the_same() -> None:
-    with functions(CASES) as made:
+    with built(CASES) as place:
+        made = load(CASES, *place)
         for case in CASES:
             inputs = case.inputs(1 << 11, torch.float64, "cpu", True, 0)
             for other in (case.eager, case.own):
@@ -96,3 +103,133 @@ def test_saved_bytes_count_each_storage_once() -> None:
     found = bench.saved_bytes(case, torch.float32, 1 << 12)
     assert math.isclose(found[GRADGEN], 4)
     assert math.isclose(found[EAGER], 8)
+
+
+def test_a_peer_that_raises_is_left_out_of_its_case() -> None:
+    def fails(x: Tensor) -> Tensor:
+        raise RuntimeError("no rows\nand more about it")
+
+    bench = Bench("cpu", {"square": lambda x: x * x}, 0.001, [EAGER, OWN])
+    rows = bench.rows(Case("square", "square", fails, torch.square), 64, torch.float32)
+    assert {row.peer for row in rows} == {GRADGEN, OWN, COPY}
+    assert [*bench.notes] == ["eager is left out of square: RuntimeError: no rows"]
+
+
+def test_a_peer_that_raises_in_one_direction_is_measured_in_the_other() -> None:
+    bench = Bench("cpu", {"square": lambda x: x * x}, 0.001, [EAGER])
+    rows = bench.rows(Case("square", "square", lambda x: x.detach() ** 2), 64, torch.float32)
+    assert [row.direction for row in rows if row.peer == EAGER] == [DIRECTIONS[0]]
+    assert len(bench.notes) == 1
+
+
+def test_without_figures_of_gradgen_there_are_none() -> None:
+    def fails(x: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError("too large")
+
+    bench = Bench("cpu", {"square": fails}, 0.001, [EAGER])
+    assert not bench.rows(Case("square", "square", torch.square), 64, torch.float32)
+    assert [*bench.notes] == ["gradgen is left out of square: OutOfMemoryError: too large"]
+
+
+def test_a_peer_that_writes_over_its_inputs_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    least: list[float] = []
+
+    def ours(x: Tensor) -> Tensor:
+        least.append(float(x.detach().abs().max()))
+        return x * x
+
+    def theirs(x: Tensor) -> Tensor:
+        x.data.zero_()
+        return x * x
+
+    monkeypatch.setattr(measure, "_OVERWRITING", (EAGER,))
+    rows = Bench("cpu", {"square": ours}, 0.001, [EAGER]).rows(Case("square", "square", theirs), 64, torch.float32)
+    assert len(rows) == 2 * 3
+    assert min(least) > 0
+
+
+_RELU = [case for case in CASES if case.name == "relu"]
+
+
+def _workers(peers: tuple[str, ...] = (EAGER,), names: tuple[str, ...] = ("relu",)) -> Workers:
+    return Workers(2, Setup("cpu", names, ("", "none"), 0.001, peers, [64]))
+
+
+def test_each_process_measures_what_it_has_prepared() -> None:
+    cases = [case for case in CASES if case.name in ("relu", "exp", "mish")]
+    with _workers(names=("relu", "exp", "mish")) as workers:
+        assert not [*workers.prepare(cases, torch.float32, lambda: False)]  # there is no time
+        prepared = {case.name: found for case, found in workers.prepare(cases, torch.float32, lambda: True)}
+        assert {name: found.saved[GRADGEN] for name, found in prepared.items()} == {"relu": 4, "exp": 4, "mish": 4}
+        for case in cases:
+            found = workers.measure(case, torch.float32)
+            assert not found.notes
+            assert {(row.op, row.peer) for row in found.rows} == {(case.name, x) for x in (GRADGEN, EAGER, COPY)}
+
+
+def test_a_process_that_ends_costs_its_cases_alone() -> None:
+    with _workers() as workers:
+        assert len([*workers.prepare(_RELU, torch.float32, lambda: True)]) == 1
+        [owner] = workers._owners.values()
+        os.kill(workers._processes[owner], signal.SIGKILL)
+        found = workers.measure(_RELU[0], torch.float32)
+        assert not found.rows
+        assert found.notes[0].startswith("relu failed: BrokenProcessPool")
+        assert "its process had ended" in workers.measure(_RELU[0], torch.float32).notes[0]
+        assert len([*workers.prepare(_RELU, torch.bfloat16, lambda: True)]) == 1  # by the other
+        assert workers.measure(_RELU[0], torch.bfloat16).rows
+
+
+def _rows() -> Iterator[Row]:
+    """Two operations on a GPU; one peer is twice as slow as gradgen, the other as fast as the copy."""
+    for op, unit in (("relu", 1e-3), ("exp", 2e-3)):
+        for direction in DIRECTIONS:
+            for n in (1 << 10, 1 << 28):
+                for peer, times in ((GRADGEN, 1.0), (COPY, 0.8), (OWN, 0.8 * 1e3 * unit), (COMPILED, 2.0)):
+                    yield Row(op, "float32", n, direction, peer, unit * times, unit * times, unit * times, 8 * n)
+
+
+def _on_a_gpu() -> report.Results:
+    machine = {"gpu": "NVIDIA H200", "torch": "2.11.0", "driver": "580.1", "processor": "any"}
+    left_out = ["relu, float16", "exp, float16"]
+    return report.Results("cuda", machine, [*_rows()], {"relu": 7.0}, {}, left_out, ["liger is left out of swiglu: no"])
+
+
+def test_what_stands_in_the_document_of_a_gpu() -> None:
+    lines = report.markdown(_on_a_gpu(), "plot.png").splitlines()
+    assert lines[0] == "### On NVIDIA H200"
+    assert "| forward | 2^28 | 1.60 (0.80, 1.60) |" in lines
+    assert "| forward | 2^28 | 80% (80%, 80%) |" in lines
+    assert "| relu | 80%, 0.80 torch | 80%, 0.80 torch |" in lines
+    assert "| exp | 80%, 1.60 torch | 80%, 1.60 torch |" in lines
+    assert "- float16: relu, exp" in lines
+    assert "- liger is left out of swiglu: no" in lines
+    assert not [line for line in lines if "2^10" in line and "float32" in line]  # of each peer the largest size alone
+
+
+def test_a_document_is_recorded_from_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = tmp_path / "docs" / "performance.md"
+    document.parent.mkdir()
+    document.write_text("before\n<!-- gpu: begin -->\nold\n<!-- gpu: end -->\nafter\n")
+    monkeypatch.setattr(report, "DOCUMENT", document)
+    _on_a_gpu().write(tmp_path / "gpu")
+    done = CliRunner().invoke(main, ["record", str(tmp_path / "gpu.json")])
+    assert done.exit_code == 0, done.output
+    text = document.read_text()
+    assert text.startswith("before\n<!-- gpu: begin -->\n### On NVIDIA H200\n")
+    assert text.endswith("![throughput by size](../gpu.png)\n<!-- gpu: end -->\nafter\n")
+    assert "old" not in text
+    assert (tmp_path / "gpu.png").exists()
+
+
+def test_long_tables_are_printed_as_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    results = _on_a_gpu()
+    many = [
+        Row(f"op{k}", *list(vars(row).values())[1:])
+        for k in range(60)
+        for row in results.rows[: len(results.rows) // 2]
+    ]
+    report.show(report.Results("cuda", results.machine, many), Console(width=200))
+    printed = capsys.readouterr().out
+    assert "op59" in printed
+    assert "how many times as long others take" not in printed

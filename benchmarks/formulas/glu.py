@@ -1,4 +1,4 @@
-from sympy import erf, exp, sqrt
+from sympy import erf, exp, pi, sqrt, tanh
 
 from gradgen import Tensor, op
 
@@ -13,3 +13,9 @@ def swiglu(gate: Tensor, value: Tensor):
 def geglu(gate: Tensor, value: Tensor):
     """GeGLU between its matrix products, gelu(gate) * value  (Shazeer, GLU Variants Improve Transformer, 2020)."""
     return gate * (1 + erf(gate / sqrt(2))) / 2 * value
+
+
+@op
+def geglu_tanh(gate: Tensor, value: Tensor):
+    """GeGLU with the tanh approximation of GELU, as it is mostly computed  (Shazeer, GLU Variants, 2020)."""
+    return gate / 2 * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 * gate**3))) * value
