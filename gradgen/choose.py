@@ -23,7 +23,7 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
-# Where float32 arithmetic is off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
+# Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
 _BRIEF = 2.0**7
 
 
@@ -149,9 +149,17 @@ class Choice:
         rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
         kinds = ["float32", *rough] if narrow else rough
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
-        brief = tuple(dtype for dtype in wide if all(worst.error <= _BRIEF for worst in plain))
+        is_brief = bool(wide) and all(map(self._is_brief, known))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
-        return Arithmetic(wide, brief, uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
+        return Arithmetic(wide, wide if is_brief else (), uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
+
+    def _is_brief(self, node: Node) -> bool:
+        """Whether a result that is computed in float64 for float32 needs but some digits of functions."""
+        standing, (form,) = self._standing, unmarked([self._standing.forms[node]])
+        return (
+            self.uncorrected(node).error <= _BRIEF
+            or standing.references.amplified(form, standing.column(node)) <= _BRIEF
+        )
 
     def _known(self, nodes: Sequence[Node]) -> list[Node]:
         """What some nodes are computed as, those that are results."""

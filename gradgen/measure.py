@@ -593,6 +593,14 @@ class Reference:
             for value, column in zip(values, columns, strict=True)
         ]
 
+    def amplified(self, root: Node, column: int) -> float:
+        """The worst error of a root with the digits of float32 and the range of float64, at the points looked at so far.
+
+        In units of float32: what errors of functions are multiplied by, where nothing overflows.
+        """
+        (values,) = program((root,), "short", is_quick(topological([root])))(self._points)
+        return float(self._facts.right[column].errors(FORMATS[self.dtype].nearest(values), slice(None)).max())
+
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())
         if key not in self._known:

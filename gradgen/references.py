@@ -62,6 +62,10 @@ class References:
         (double,) = self._double.worst_at(at["float64"], printed, columns, (False,))
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
 
+    def amplified(self, form: Node, column: int) -> float:
+        """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
+        return self._single.amplified(printed_alone(form), column)
+
     def exact(self, column: int) -> infinite.Exact:
         """The exact value of a result at a point."""
         return partial(self._double.exact, column)
