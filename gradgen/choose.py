@@ -34,12 +34,14 @@ class Arithmetic:
     Attributes:
         wide: the types that are computed in float64.
         brief: those of them that need no more than 35 bits of functions.
+        moderate: those of them that are not, where no input is very small or large.
         uncorrected: the types in which what is compensated need not be.
         is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
     """
 
     wide: tuple[str, ...] = ()
     brief: tuple[str, ...] = ()
+    moderate: tuple[str, ...] = ()
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
 
@@ -151,7 +153,9 @@ class Choice:
         uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
         is_brief = bool(wide) and all(map(self._is_brief, known))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
-        return Arithmetic(wide, wide if is_brief else (), uncorrected, bool(wide) and is_seen and not self.wide(nodes, at_defaults=True))
+        moderate = tuple(d for d in _ROUGH if d in wide and all(self._moderate(node) <= _WIDENED[d] for node in known))
+        is_narrow_at_defaults = bool(wide) and is_seen and not self.wide(nodes, at_defaults=True)
+        return Arithmetic(wide, wide if is_brief else (), moderate, uncorrected, is_narrow_at_defaults)
 
     def _is_brief(self, node: Node) -> bool:
         """Whether a result that is computed in float64 for float32 needs but some digits of functions."""
@@ -160,6 +164,11 @@ class Choice:
             self.uncorrected(node).error <= _BRIEF
             or standing.references.amplified(form, standing.column(node)) <= _BRIEF
         )
+
+    def _moderate(self, node: Node) -> float:
+        """The error of a result in float32, without corrections, where no input is very small or large."""
+        standing, (form,) = self._standing, unmarked([self._standing.forms[node]])
+        return standing.references.moderate(form, standing.column(node))
 
     def _known(self, nodes: Sequence[Node]) -> list[Node]:
         """What some nodes are computed as, those that are results."""

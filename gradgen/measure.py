@@ -52,6 +52,7 @@ _ASKED = 4  # points at which a result seems lost where mpmath is asked whether 
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _VANISHING, _FEW = 2.0**-130, 24  # inputs below this, and of how many one is looked at with functions that take long
+MODERATE = 2.0**40  # the size of inputs that are neither small nor large, or its inverse
 _SCREEN = 7  # of how many points one is looked at first
 
 # Functions that take mpmath a while, and as many times as long as others for ordinary arguments
@@ -594,12 +595,19 @@ class Reference:
         ]
 
     def amplified(self, root: Node, column: int) -> float:
-        """The worst error of a root with the digits of float32 and the range of float64, at the points looked at so far.
+        """The worst error of a root in float32's digits and float64's range, at the points looked at so far.
 
         In units of float32: what errors of functions are multiplied by, where nothing overflows.
         """
         (values,) = program((root,), "short", is_quick(topological([root])))(self._points)
         return float(self._facts.right[column].errors(FORMATS[self.dtype].nearest(values), slice(None)).max())
+
+    def moderate(self, root: Node, column: int) -> float:
+        """The worst error of a root at those of the points looked at so far where no tensor is very small or large."""
+        (errors,) = self._every([root], [column], False)
+        tensors = np.array([[abs(float(point[name])) for name in self._tensors] for point in self._points])
+        is_moderate = (tensors == 0) | ((tensors >= 1 / MODERATE) & (tensors <= MODERATE))
+        return float(errors[is_moderate.all(axis=1)].max(initial=0.0))
 
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())

@@ -57,6 +57,7 @@ class Kernel:
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
         brief: those of them that need no more than 35 bits of functions.
+        moderate: those of them that are not, where no input is very small or large.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: other types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
@@ -71,6 +72,7 @@ class Kernel:
     names: dict[Node, str]
     wide: tuple[str, ...]
     brief: tuple[str, ...] = ()
+    moderate: tuple[str, ...] = ()
     narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
@@ -461,13 +463,14 @@ class _Planner:
             plain = replace(plain, shown=self.written(in_steps, {}, results, tensors, optional, arithmetic.wide))
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
         narrow_at = tuple((p, defaults[p.name]) for p in plain.scalars if defaults)
-        plain = replace(plain, brief=arithmetic.brief, narrow_at=narrow_at)
+        plain = replace(plain, brief=arithmetic.brief, moderate=arithmetic.moderate, narrow_at=narrow_at)
         if exact.roots == roots:
             return plain
         kernel = self.written(exact.roots, exact.errors, results, tensors, optional, arithmetic.wide)
         return replace(
             kernel,
             brief=arithmetic.brief,
+            moderate=arithmetic.moderate,
             narrow_at=narrow_at,
             uncorrected=arithmetic.uncorrected,
             plain=plain,

@@ -66,6 +66,10 @@ class References:
         """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
         return self._single.amplified(printed_alone(form), column)
 
+    def moderate(self, form: Node, column: int) -> float:
+        """The worst error of a form in float32 arithmetic where no input is very small or large."""
+        return self._single.moderate(printed_alone(form), column)
+
     def exact(self, column: int) -> infinite.Exact:
         """The exact value of a result at a point."""
         return partial(self._double.exact, column)

@@ -216,7 +216,7 @@ class _KernelText:
         self.tensors = kernel.tensors
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
-        self.wide, self.brief = kernel.wide, kernel.brief
+        self.wide, self.brief, self.moderate = kernel.wide, kernel.brief, kernel.moderate
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain = kernel.uncorrected
         self.is_compensated = kernel.plain is not None

@@ -168,6 +168,18 @@ def test_half_types_go_without() -> None:
     assert choice.arithmetic([parsed("x*y")]) == Arithmetic()
 
 
+def test_float64_arithmetic_needs_few_bits_of_functions_unless_their_errors_grow() -> None:
+    """What does not cancel multiplies them by little, however much of it overflows in float32."""
+    node = parsed("exp(x)*(1 + x*y)")
+    found = Choice(Problem([node], [], ["x", "y"], {})).arithmetic([node])
+    assert found.wide == found.brief == ("float32", "bfloat16")
+    assert found.moderate == ("bfloat16",)  # where nothing is so large that a product overflows
+    node = parsed("loggamma(x + 0.5) - loggamma(x)")
+    found = Choice(Problem([node], [], ["x"], {})).arithmetic([node])
+    assert found.wide == ("float32",)
+    assert found.brief == found.moderate == ()
+
+
 # Where hyper-parameters have their defaults
 
 GATE = """

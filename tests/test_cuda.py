@@ -86,7 +86,8 @@ def test_kernels_compile_fit_into_registers_and_flush_nothing(
     source = kernel.cuda_rows_source(dtype) if order == "rows" else kernel.cuda_strided_source(dtype, dimensions=3)
     compiled = nvrtc.compile(source, arch, kernel.cuda_options(dtype))
     assert compiled.cubin.startswith(b"\x7fELF")
-    few = (BRIEFLY_IN_DOUBLE if dtype in kernel.brief else BRIEFLY) if kernel._is_brief(dtype) else set()
+    few = BRIEFLY if dtype.itemsize == 2 else set()
+    few = few | BRIEFLY_IN_DOUBLE if dtype in kernel.brief else few
     assert {*INEXACT.findall(compiled.ptx)} <= few
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", compiled.told)))
     (registers,) = re.findall(r"Used (\d+) registers", compiled.told)
@@ -275,6 +276,26 @@ def test_kernels_by_rows_compute_every_element_once(
             tolerance = 4 * torch.finfo(dtype).eps
             torch.testing.assert_close(found[:count], expected, rtol=tolerance, atol=tolerance)
             assert (found[count:] == 77).all()
+
+
+@pytest.mark.parametrize("name", ["neuron", "staged", "sum_product"])
+def test_elements_of_either_arithmetic_are_computed_as_on_the_cpu(name: str, tmp_path: Path) -> None:
+    """There all are in double; of 16 bits the CUDA kernel looks at each whether float does."""
+    op, dtype = get(name), torch.bfloat16
+    kernel = op.kernels["forward"]
+    assert dtype in kernel.moderate
+    assert "gg_is_moderate" in kernel.cuda_rows_source(dtype)
+    assert "gg_is_moderate" not in kernel.cuda_rows_source(torch.float32)
+    inputs = demanding_inputs(op, dtype)
+    sizes = torch.stack([x.double().abs() for x in inputs])
+    is_moderate = ((sizes == 0) | ((sizes >= 2.0**-40) & (sizes <= 2.0**40))).all(0)
+    assert 0.1 < is_moderate.double().mean() < 0.9
+    count = inputs[0].numel()
+    found = torch.full((count,), 77.0, dtype=dtype)
+    run = emulated(kernel, dtype, tmp_path, [False], [False] * len(inputs), is_aligned=False)
+    run([*inputs, found], [], [], count, rt._width(count, 1, 1000, 1))
+    (expected,), (scale, *_) = kernel(inputs), scales(op, inputs)
+    assert disagreement(found, expected, scale).max() <= 1
 
 
 # The whole shape, and that of the second input
