@@ -146,7 +146,9 @@ def scales(op: Op, inputs: Sequence[Tensor]) -> list[Tensor]:
             if value.requires_grad:
                 slopes = torch.autograd.grad(value.sum(), wanted, retain_graph=True, materialize_grads=True)
                 for leaf, slope in zip(wanted, slopes, strict=True):
-                    magnitude = torch.maximum(magnitude, (leaf * slope).detach().abs().nan_to_num(0, 0, 0))
+                    shift = (leaf * slope).detach().abs()
+                    shift[shift.isinf() & leaf.isfinite() & slope.isfinite()] = torch.finfo(torch.float64).max
+                    magnitude = torch.maximum(magnitude, shift.nan_to_num(0, 0, 0))
             found.append(magnitude.nan_to_num(0, 0, 0))
     return found
 
