@@ -415,6 +415,7 @@ def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> C
     )
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(rt, "_multiprocessors", lambda device: 1)
 
     def make(*of: Any) -> Any:
