@@ -792,6 +792,13 @@ def test_compile_with_masks_promotion_and_broadcast(rt: ModuleType) -> None:
     torch._dynamo.reset()
 
 
+def test_compilers_are_shown_no_sets(rt: ModuleType) -> None:
+    """Within a function that torch 2.6 or 2.8 compiles, `in` of a frozenset of types or dtypes is an error."""
+    sets = (set, frozenset)
+    assert {name for name, value in vars(rt).items() if isinstance(value, sets)} == {"_vectorised", "_warned"}
+    assert not [name for name, value in vars(mixed(rt)).items() if isinstance(value, sets)]
+
+
 def test_export_by_tracing(ops: ModuleType) -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
