@@ -105,7 +105,8 @@ def test_saved_tensors_show_in_the_graph() -> None:
     assert [tensor.data_ptr() for tensor in exp.grad_fn.saved_tensors] == [exp.data_ptr()]
     assert exp.grad_fn.name() == "ExpFunctionBackward"
     z = torch.tensor([2.0, 3.0])
-    assert [tensor is None for tensor in get("sum_product")(x, x, z).grad_fn.saved_tensors] == [True, True, False]
+    product = get("sum_product")(x, x, z)
+    assert [tensor is None for tensor in product.grad_fn.saved_tensors] == [True, True, False]
 
 
 def test_saved_tensors_are_freed_after_backward() -> None:
