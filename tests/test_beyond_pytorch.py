@@ -45,6 +45,35 @@ def test_a_gradient_of_ones_own_in_transforms_within_the_compiler() -> None:
     assert torch.equal(leaf.grad, own)
 
 
+def test_the_compiler_differentiates_the_expression_in_transforms() -> None:
+    """`backward` of what was compiled goes by the gradient's own formula, as everything does outside of a compiler."""
+    elu, x = get("elu").function, torch.tensor([-1.0, 1.0, 200.0])
+    slope, right = grad(lambda x: elu(x).sum()), torch.tensor([0.36787944, 1.0, 1.0])
+    torch.testing.assert_close(slope(x), right)
+    assert compiled(slope)(x).isnan().tolist() == [False, False, True]
+    leaf = x.clone().requires_grad_()
+    compiled(elu)(leaf).sum().backward()
+    torch.testing.assert_close(leaf.grad, right)
+
+
+def test_transforms_within_the_compiler_of_tensors_made_on_the_way() -> None:
+    with pytest.raises(Exception, match="vmap over ApplyTemplate"):
+        compiled(vmap(grad(lambda x: swish(2 * x).sum())))(torch.randn(3))
+
+
+def test_derivatives_of_gradients_that_a_compiled_function_takes() -> None:
+    """Of a function of torch's own there are some: torch loses those of every `Function`."""
+
+    def slope(f: Callable[..., Any], is_compiled: bool) -> torch.Tensor:
+        leaf = torch.tensor([0.3, -0.2, 2.0], requires_grad=True)
+        penalised = lambda x: 3 * x + grad(lambda x: f(2 * x).sum())(x)  # noqa: E731
+        (compiled(penalised) if is_compiled else penalised)(leaf).sum().backward()
+        return leaf.grad
+
+    torch.testing.assert_close(slope(swish, False), slope(torch.nn.functional.silu, True))
+    assert torch.equal(slope(swish, True), torch.full((3,), 3.0))
+
+
 def test_functionalize() -> None:
     with pytest.raises(RuntimeError, match="NYI: Functionalize rule for custom_function_call"):
         functionalize(swish)(torch.randn(3))

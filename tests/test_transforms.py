@@ -399,10 +399,13 @@ def test_transforms_within_a_compiler(op: Op) -> None:
             "grad of grad": grad(lambda *t: sum(g.sum() for g in grad(function, argnums=wrt)(*t)), argnums=wrt),
         }
     for name, transformed in transforms.items():
+        if name == "jacrev" and op.outputs > 1 and torch.__version__ < (2, 13):
+            continue  # torch compiles no jacrev of a function of several outputs
         compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
         assert_close({name: compiled(*inputs)}, {name: transformed(*inputs)})  # a failure tells the name
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 13), reason="torch exports no jvp, and torch 2.8 no vmap")
 @pytest.mark.parametrize(
     "transform", [vmap, lambda f: lambda x: jvp(f, (x,), (torch.ones_like(x),))[1]], ids=["vmap", "jvp"]
 )
