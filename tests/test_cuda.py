@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import functools
 import math
@@ -363,9 +364,11 @@ class Function:
 
     def __init__(self, library: ctypes.CDLL, name: str) -> None:
         self._place, self._kernel = library.place, getattr(library, name)
+        self.ptr = id(self)
 
     def __call__(self, grid: tuple[int], block: tuple[int], arguments: Sequence[float], stream: Any) -> None:
         passed = [ctypes.c_double(a) if isinstance(a, float) else ctypes.c_longlong(a) for a in arguments]
+        self.parameters = len(passed)
         for index in range(grid[0] * block[0]):
             self._place(index // block[0], index % block[0], grid[0])
             self._kernel(*passed)
@@ -424,6 +427,86 @@ def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> C
             return rt._CudaLauncher(*of)
 
     return make
+
+
+LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *[ctypes.c_uint] * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch, launchers: Callable[..., Any]) -> list[int]:
+    """How many operands and numbers kernels without scalars were given in place of the driver, by the dispatcher."""
+    counts: list[int] = []
+
+    def launch(function: int, blocks: int, *rest: Any) -> int:
+        kernel: Function = ctypes.cast(function, ctypes.py_object).value
+        *_, block, _, _, _, stream, parameters, _ = rest
+        counts.append(kernel.parameters)
+        numbers = [ctypes.c_longlong.from_address(parameters[k]).value for k in range(kernel.parameters)]
+        kernel((blocks,), (block,), numbers, stream)
+        return 0
+
+    callback = LAUNCH(launch)
+    known = rt._known_keys
+    monkeypatch.setattr(rt, "_cuda_launch", lambda: ctypes.cast(callback, ctypes.c_void_p).value)
+    monkeypatch.setattr(rt, "_known_keys", lambda device: known("cpu"))
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
+    return counts
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_the_dispatcher_launches_for_shapes_that_it_has_seen(
+    dtype: torch.dtype, launchers: Callable[..., Any], launched: list[int]
+) -> None:
+    original = get("sum_product").kernels["forward"]
+    kernel = copy.copy(original)  # what it learns here is of no use elsewhere
+    kernel._quick, kernel._launchers = None, {}
+    launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 3, (True,), (False,)))
+
+    def sample(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+        return tuple([torch.randn(shape).to(dtype) for shape in shapes])
+
+    def learn(*shapes: tuple[int, ...]) -> None:
+        inputs = sample(*shapes)
+        (output,) = rt._allocate(list(inputs), torch.broadcast_shapes(*shapes), [torch.broadcast_shapes(*shapes)])
+        launch(list(inputs), [output], [], (False,))
+
+    bias, channel = ((30, 8), (8,), (30, 8)), ((3, 1), (4, 3, 40), ())
+    for shapes in (bias, channel):
+        assert kernel._quick is None or kernel.quick(sample(*shapes)) is None
+        learn(*shapes)
+        inputs = sample(*shapes)
+        (found,) = kernel.quick(inputs)
+        assert torch.equal(found, original(inputs)[0])
+    assert launched == [len(["x", "y", "z", "out", "count", "columns"]) + 2 * smaller for smaller in (1, 2)]
+    learn((50,), (50,), (50,))
+    for shapes in (bias, channel, ((7, 3),) * 3, ((1000, 9),) * 3):
+        inputs = sample(*shapes)
+        (found,) = kernel.quick(inputs)
+        assert torch.equal(found, original(inputs)[0])
+    for shapes in (((30, 8), (30, 8), (8,)), ((31, 8), (8,), (31, 8)), ((30, 8), (1, 8), (30, 8))):
+        assert kernel.quick(sample(*shapes)) is None
+    learn((2, 1), (1, 3), (2, 3))  # the whole is z
+    inputs = sample((2, 1), (1, 3), (2, 3))
+    assert torch.equal(kernel.quick(inputs)[0], original(inputs)[0])
+    learn((2, 1), (1, 3), ())  # of which none is the whole
+    assert kernel.quick(sample((2, 1), (1, 3), ())) is None
+    odd = sample((30, 8), (9,), (30, 8))
+    assert kernel.quick((odd[0], odd[1][1:], odd[2])) is not None  # what is smaller need not be aligned
+    odd = sample((241,), (8,), (30, 8))
+    assert kernel.quick((odd[0][1:].view(30, 8), odd[1], odd[2])) is None
+    transposed = sample((8, 30), (8,), (30, 8))
+    assert kernel.quick((transposed[0].t(), *transposed[1:])) is None
+    for size in range(rt._MOST_LAYOUTS + 5):
+        learn((size + 1, 16), (16,), (16,))
+    assert len(kernel._quick._plans) == rt._MOST_LAYOUTS
 
 
 # The shapes of x, y and z in (x + y) * z, and of the incoming gradient a number that is expanded

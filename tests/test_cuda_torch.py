@@ -181,6 +181,22 @@ def test_the_dispatcher_launches_what_the_general_way_does(op: Op) -> None:
 
 
 @gpu
+@pytest.mark.parametrize(
+    "shapes", [((64, 96), (96,), ()), ((4, 8, 33), (8, 1), (4, 8, 33)), ((7,), (1,), (7,))], ids=str
+)
+def test_the_dispatcher_launches_for_shapes_that_it_has_seen(shapes: tuple[tuple[int, ...], ...]) -> None:
+    op = get("sum_product")
+    for dtype in gallery.DTYPES:
+        for seed in range(2):
+            inputs = moved(op.sample(*shapes, dtype=dtype, seed=seed))
+            with rt.record_paths() as record:  # for which the dispatcher is left out
+                expected = op(*inputs)
+            assert record == [("sum_product", "cuda")]
+            (found,) = op.kernels["forward"].quick(tuple(inputs))
+            assert torch.equal(found, expected)
+
+
+@gpu
 def test_the_dispatcher_runs_on_the_current_stream() -> None:
     swish = get("swish")
     x = torch.zeros(1 << 20, device="cuda")

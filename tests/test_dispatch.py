@@ -219,7 +219,7 @@ class Driver:
         self._callback = LAUNCH(self.launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         current, stream = (lambda: HERE), (lambda device: STREAM + device - HERE)
-        self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4, self)
+        self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4, 1, keeps=self)
         self._quick = rt._Quick(["float"])
         self._quick.add(rt._Variant("cpu", torch.float32, (True,), (True,), (False,)), self.how)
 
