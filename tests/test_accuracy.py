@@ -125,7 +125,7 @@ def test_float64_at_many_numbers(op: Op, given: dict[str, float]) -> None:
 def test_the_record_is_of_every_op_and_by_the_method_of_today() -> None:
     text = (ROOT / "docs" / "accuracy.md").read_text()
     recorded = text[text.index("<!-- measured: begin -->") : text.index("<!-- measured: end -->")]
-    assert run._method(Settings((), exhaustive=True)) in recorded
+    assert run._method(Settings((), exhaustive=True), "cpu", ("cpu", "torch")) in recorded
     for op, dtype in itertools.product(OPS, ("float16", "bfloat16", "float32", "float64")):
         label = ", ".join([op.name, *(f"{name}={default}" for name, (default, _) in op.hyper.items())])
         assert f"\n| {label} | {dtype} | " in recorded
