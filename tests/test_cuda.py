@@ -657,8 +657,10 @@ PRODUCTS = {"mul_exp": lambda r, t: r * torch.exp(t), "mul_erfc": lambda r, t: r
 MOST_OFF = {"float": 2.0**-20, "double": 2.0**-35}  # of the result
 
 
-@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
-def brief(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[torch.dtype, str, Callable[..., Tensor]]:
+@pytest.fixture(scope="module", params=[torch.float32, torch.float64], ids=str)
+def brief(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[torch.dtype, str, Callable[..., Tensor]]:
     """The type, how C calls it, and how a function of that arithmetic is called: function(name, arguments...)."""
     dtype = request.param
     real = {torch.float32: "float", torch.float64: "double"}[dtype]
@@ -670,7 +672,7 @@ def brief(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[torch.dtype, 
             for (long k = 0; k < count; k++)
                 found[k] = gg_{name}({wanted});
         }}"""
-    library = compiled(text, tmp_path)
+    library = compiled(text, tmp_path_factory.mktemp("brief"))
 
     def call(name: str, *arguments: Tensor) -> Tensor:
         columns = [argument.to(dtype).contiguous() for argument in arguments]
