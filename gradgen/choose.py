@@ -159,16 +159,17 @@ class Choice:
 
     def _is_brief(self, node: Node) -> bool:
         """Whether a result that is computed in float64 for float32 needs but some digits of functions."""
-        standing, (form,) = self._standing, unmarked([self._standing.forms[node]])
-        return (
-            self.uncorrected(node).error <= _BRIEF
-            or standing.references.amplified(form, standing.column(node)) <= _BRIEF
-        )
+        amplified = self._standing.references.amplified
+        return self.uncorrected(node).error <= _BRIEF or amplified(*self._unmarked(node)) <= _BRIEF
 
     def _moderate(self, node: Node) -> float:
         """The error of a result in float32, without corrections, where no input is very small or large."""
-        standing, (form,) = self._standing, unmarked([self._standing.forms[node]])
-        return standing.references.moderate(form, standing.column(node))
+        return self._standing.references.moderate(*self._unmarked(node))
+
+    def _unmarked(self, node: Node) -> tuple[Node, int]:
+        """The form of a result without corrections, and its column."""
+        (form,) = unmarked([self._standing.forms[node]])
+        return form, self._standing.column(node)
 
     def _known(self, nodes: Sequence[Node]) -> list[Node]:
         """What some nodes are computed as, those that are results."""

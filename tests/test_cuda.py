@@ -19,6 +19,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from devices import LAUNCH, gpu
 from gallery import DTYPES, OPS, Op, as_tuple, get, gradients, total
 from test_paths import demanding_inputs, disagreement, scales
 from torch import Tensor
@@ -429,16 +430,6 @@ def launchers(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> C
     return make
 
 
-LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    *[ctypes.c_uint] * 7,
-    ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.c_void_p,
-)
-
-
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch, launchers: Callable[..., Any]) -> list[int]:
     """How many operands and numbers kernels without scalars were given in place of the driver, by the dispatcher."""
@@ -752,10 +743,6 @@ def test_brief_products_are_off_by_little(name: str, brief: tuple[torch.dtype, s
 # ---------------------------------------------------------------------------------------------------------------------
 # Run on a GPU
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def gpu(test: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
 
 
 def moved(tensors: Sequence[Tensor], device: str = "cuda") -> list[Tensor]:

@@ -10,8 +10,9 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from devices import gpu
 from gallery import OPS, Op, as_tuple, get, gradients, total
-from test_cuda import gpu, moved
+from test_cuda import moved
 from torch import Tensor, nn
 from torch.func import grad, hessian, jvp, vmap
 

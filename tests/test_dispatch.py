@@ -12,6 +12,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from devices import LAUNCH
 from gallery import DTYPES, OPS, Op, as_tuple
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -198,14 +199,6 @@ def test_results_are_new_and_nothing_is_lost() -> None:
 # CUDA kernels, launched by a function in place of the driver's; the device's memory is this machine's
 # ---------------------------------------------------------------------------------------------------------------------
 
-LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    *[ctypes.c_uint] * 7,
-    ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.c_void_p,
-)
 HERE = -1  # the number that CPU tensors have in place of a device's
 STREAM = 77
 

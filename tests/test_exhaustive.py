@@ -7,10 +7,11 @@ and so is what was recorded of all inputs there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
+from devices import gpu
 from exceptions import ALL_WITHIN, conditions, exceptions, judge, recorded
 from gallery import OPS, Op, runtime
 from subjects import subject
@@ -28,10 +29,6 @@ ON_CPU = ("cpu", "torch")
 
 # A kink that is met by rounding alone, in any type that holds these numbers.
 NEAR_KINKS: dict[str, list[Point]] = {"huber": [{"prediction": 1.0, "target": -1e-20}]}
-
-
-def gpu(test: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
 
 
 def everywhere(op: Op, dtype: torch.dtype, stride: int, device: str = "cpu") -> list[Measured]:

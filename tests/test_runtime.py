@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import torch
+from devices import gpu
 from torch import Tensor
 
 from gradgen.render import render_shared
@@ -35,11 +36,6 @@ except ImportError:  # no CuPy for this system
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-
-
-def gpu(test: Any) -> Any:
-    """Marks a test that runs CUDA kernels."""
-    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
 
 
 # What the generator writes for swish, in short.

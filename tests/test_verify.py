@@ -17,6 +17,7 @@ import click.testing
 import mpmath
 import pytest
 import torch
+from devices import gpu
 from mpmath import mpf
 from rich.console import Console
 from torch import Tensor
@@ -49,10 +50,6 @@ STRAIGHT = (
     "@op\ndef binarize(x: Tensor):\n    return sign(x)\n\n\n"
     '@binarize.derivative("x")\ndef _(x):\n    return Piecewise((1, Abs(x) <= 1), (0, True))\n'
 )
-
-
-def gpu(test: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")(test))
 
 
 @pytest.fixture
