@@ -132,6 +132,7 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
 @click.version_option(__version__, prog_name="gradgen", message="%(prog)s %(version)s")
 def main() -> None:
     """From a SymPy formula to a fused, differentiable PyTorch operation."""
+    build.collect_rarely()
 
 
 @main.command("build", cls=Command, context_settings=_SETTINGS)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import os
+
 import building
 import pytest
+import torch
 
 from gradgen import plan
+from gradgen.build import collect_rarely
 from gradgen.standing import Problem
+
+
+def pytest_configure() -> None:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        # Threads of OpenMP spin while they wait, and where each process has one for every core, that is most of what
+        # the cores do. Processes that tests start inherit it.
+        threads = max(1, torch.get_num_threads() // workers)
+        torch.set_num_threads(threads)
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    collect_rarely()
 
 
 @pytest.hookimpl(tryfirst=True)

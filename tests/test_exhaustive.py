@@ -70,6 +70,7 @@ def check(op: Op, dtype: torch.dtype, rows: list[Measured], dense: bool) -> None
             assert bad <= bounds[kind].bad, [row.bad_at for row in by_path.values()]
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_sparsely(op: Op, dtype: torch.dtype) -> None:

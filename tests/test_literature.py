@@ -288,11 +288,13 @@ def bounds(name: str, dtype: str) -> Bounds:
     return EXCEPTIONS.get((name, dtype), ALL_WITHIN)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("name", each(name for name in EVERY_DAY if name in UNARY))
 def test_float32(name: str, folder: Path) -> None:
     judge(worst_single(name, 65537, ["cpu"], folder), bounds(name, "float32"), needed=False)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("name", each(EVERY_DAY))
 def test_float64(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float64", ["torch"], 8, folder)
@@ -301,6 +303,7 @@ def test_float64(name: str, folder: Path) -> None:
     judge(found, bounds(name, "float64"), needed=False)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("name", each(name for name in EVERY_DAY if name in SEVERAL))
 def test_several_inputs_float32(name: str, folder: Path) -> None:
     judge(worst_pointwise(name, "float32", ["cpu"], 8, folder), bounds(name, "float32"), needed=False)
