@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, lru_cache, partial, reduce
 from typing import Any
 
 import sympy
@@ -665,15 +665,19 @@ def _match_product(pattern: Node, node: Node, binding: Binding) -> Iterator[Bind
 
 def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
     """A sum inside a pattern: each of its two terms is matched by some terms of the node, all of them used."""
-    found = terms(node, most=_LONGEST) if node.op == "add" else []
-    if len(found) > _LONGEST:
-        return
     wanted = pattern.args
-    for i, (number, item) in enumerate(found):
-        one = node.graph.const(number) if item is None else number * item
+    for one, rest in _splits(node) if node.op == "add" else ():
         for bound in _match_scaled(wanted[0], one, binding):
-            rest = found[:i] + found[i + 1 :]
-            yield from _match_scaled(wanted[1], _sum(node.graph, rest), bound)
+            yield from _match_scaled(wanted[1], rest, bound)
+
+
+@lru_cache(maxsize=256)  # the patterns ask for the same sums one after the other
+def _splits(node: Node) -> list[tuple[Node, Node]]:
+    """Each term of a sum, and the sum of the others; of a long sum none."""
+    found = terms(node, most=_LONGEST)
+    if len(found) > _LONGEST:
+        return []
+    return [(_sum(node.graph, [term]), _sum(node.graph, found[:i] + found[i + 1 :])) for i, term in enumerate(found)]
 
 
 def _match_scaled(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:
