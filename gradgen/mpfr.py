@@ -32,21 +32,33 @@ _FAR = 1 << 62  # an exponent beyond all ranges
 _LIMITS = gmpy2.context(emin=-_RANGE, emax=_RANGE)
 
 
-_vanishing: dict[tuple[Number, int], Number] = {}
-_MOST_VANISHING = 256
+_MOST_KEPT = 1024
 
 
+def _keeping(function: Callable[..., Number]) -> Callable[..., Number]:
+    """A function that keeps its values, for many forms ask for the same: those of which no flag has to tell again.
+
+    Not at 0 either, where the sign counts; a 0 that comes before is the order of a Bessel function.
+    """
+    kept: dict[tuple[Number, ...], Number] = {}
+
+    def keeping(*args: Number) -> Number:
+        key = (*args, gmpy2.get_context().precision)
+        value = kept.get(key)
+        if value is None:
+            value = function(*args)
+            if all(gmpy2.is_regular(x) and abs(gmpy2.get_exp(x)) < _RANGE for x in (args[-1], value)):
+                if len(kept) >= _MOST_KEPT:
+                    kept.clear()
+                kept[key] = value
+        return value
+
+    return keeping
+
+
+@_keeping
 def _exp_neg_abs(x: Number) -> Number:
-    """exp(-|x|), which the functions below ask for one after the other; kept where no flag tells of it."""
-    key = x, gmpy2.get_context().precision
-    if key not in _vanishing:
-        value = gmpy2.exp(-abs(x))
-        if not gmpy2.is_regular(value) or gmpy2.get_exp(value) <= -_RANGE:
-            return value
-        if len(_vanishing) >= _MOST_VANISHING:
-            _vanishing.clear()
-        _vanishing[key] = value
-    return _vanishing[key]
+    return gmpy2.exp(-abs(x))
 
 
 def _sigmoid(x: Number) -> Number:
@@ -110,10 +122,11 @@ def _nothing(*_: Number) -> Number:
 
 _NAMED = (
     *("exp", "log", "log1p", "expm1", "exp2", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-    *("sinh", "cosh", "tanh", "sech", "csch", "asinh", "acosh", "atanh", "erf", "erfc", "hypot", "cbrt"),
+    *("sinh", "cosh", "tanh", "sech", "csch", "asinh", "acosh", "atanh", "hypot", "cbrt"),
 )
 FUNCTIONS: dict[str, Callable[..., Number]] = {
     **{name: getattr(gmpy2, name) for name in _NAMED},
+    **{name: _keeping(getattr(gmpy2, name)) for name in ("erf", "erfc", "gamma", "digamma")},
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,
     "and": lambda a, b: a and b,
@@ -129,12 +142,10 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "logistic_density": _logistic_density,
     "softplus": _softplus,
     "logaddexp": _logaddexp,
-    "gamma": gmpy2.gamma,
-    "loggamma": lambda x: gmpy2.lgamma(x)[0],
-    "digamma": gmpy2.digamma,
-    "polygamma": _polygamma,
-    "bessel_j": partial(_bessel, "bessel_j", gmpy2.jn),
-    "bessel_y": partial(_bessel, "bessel_y", gmpy2.yn),
+    "loggamma": _keeping(lambda x: gmpy2.lgamma(x)[0]),
+    "polygamma": _keeping(_polygamma),
+    "bessel_j": _keeping(partial(_bessel, "bessel_j", gmpy2.jn)),
+    "bessel_y": _keeping(partial(_bessel, "bessel_y", gmpy2.yn)),
     "acot": lambda x: gmpy2.atan(1 / x),
     "acsch": lambda x: gmpy2.asinh(1 / x),
     "asech": lambda x: gmpy2.acosh(1 / x),
@@ -378,9 +389,11 @@ def _step(node: Node, args: Sequence[int]) -> _Step:
     return lambda found, inputs: compute(*[found[arg] for arg in args])
 
 
+@cache
 def _slow(op: str) -> Callable[..., Number]:
     """A primitive that MPFR does not have."""
 
+    @_keeping
     def function(*args: Number) -> Number:
         with mpmath.workprec(gmpy2.get_context().precision):
             return lifted(evaluate.function(op, *map(lowered, args)))
