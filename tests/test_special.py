@@ -762,6 +762,11 @@ def test_cuda_compiles(type_name: str, architecture: str) -> None:
         (torch.float64, -1.7e308, -1401.0),
         (torch.float64, -1.7e308, -1416.5),
         (torch.float64, -1.7e308, -1450.0),
+        (torch.float32, 1e-40, 178.0),
+        (torch.float32, -1e-45, 191.9),
+        (torch.float32, 1e-40, 150.0),
+        (torch.float64, 1e-310, 1420.0),
+        (torch.float64, -5e-324, 1454.0),
     ],
 )
 def test_a_large_number_times_a_vanishing_one(path: str, dtype: torch.dtype, x: float, t: float) -> None:
@@ -777,4 +782,5 @@ def test_a_large_number_times_a_vanishing_one(path: str, dtype: torch.dtype, x: 
         (found,) = kernel(operands)
     exact = mpmath.mpf(operands[0].item()) * mpmath.exp(operands[1].item())
     unit = max(abs(exact) * torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
+    assert math.isfinite(found.item())
     assert abs(found.item() - exact) <= abs(t) * unit
