@@ -74,18 +74,18 @@ class Choice:
         return self._twins.get(node, (node, 1))
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where inputs are labels or nearly meet."""
+        """The errors where inputs are labels, about 1, or nearly meet."""
         standing = self._standing
         forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
         return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
 
     def _mend_elsewhere(self, node: Node) -> None:
-        """Where a result is far off for inputs that nearly meet, take a form that was looked at and is not, if any is.
+        """Where a result is far off for such inputs, take a form that was looked at and is not, if any is.
 
         From now on such inputs are among those that errors are modelled at.
         """
         standing, told = self._standing, self.quality(node)
-        if self._elsewhere[node].double.ordinary <= SINGULAR or node in standing.filled:
+        if self._elsewhere[node].ordinary <= SINGULAR or node in standing.filled:
             return
         others = [(form, how) for _, form, how in self._forms.looked_at(node) if not reads_more(form, node)]
         if not others:
@@ -95,7 +95,7 @@ class Choice:
         form = self._forms.settled(node, form)
         quality = standing.measured(node, form, near=True)
         if rank(quality) < rank(told):
-            standing.take(node, form, quality, [], how, "the other is off where inputs nearly meet")
+            standing.take(node, form, quality, [], how, "the other is off where inputs nearly meet, or are about 1")
             self._elsewhere[node] = quality
 
     def _settle(self, node: Node) -> None:

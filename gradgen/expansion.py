@@ -19,8 +19,7 @@ from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
-_TAYLOR_TERMS, _HIGHEST_POLE = 4, 3
-_MEETING_TERMS = 9
+_TERMS, _HIGHEST_POLE = 9, 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
@@ -228,7 +227,7 @@ class Expansions:
             if self._poles.has(term, [variables.DIFFERENCE]):
                 continue
             found = []
-            for k in range(order + (_TAYLOR_TERMS if order else _MEETING_TERMS)):
+            for k in range(order + _TERMS):
                 (at_zero,) = substitute([term], {d: zero})
                 if any(map(_is_no_number, topological([at_zero]))):
                     return  # a power of d that hangs on other inputs, or a branch that is not taken at 0

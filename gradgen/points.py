@@ -31,6 +31,7 @@ _TAILS = {
 _SEVERAL = 120  # points of several inputs
 _LABELS = (0.0, 1.0)  # of which one of several inputs often is one, beside others so large that exponentials vanish
 _SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9, 19, 38, 110, 731, 1100)}
+_TINY = (2.0**-28, 2.0**-12)  # the square of the first is lost beside 1 in float64, too, and yet it is not extreme
 _FAR = (4, 5, 6, 8, 11, 15)  # powers of two
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 _OPPOSITE = 600  # the power of two, and its inverse, of two inputs whose quotient overflows or vanishes
@@ -104,14 +105,31 @@ def labels(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
         yield {**drawn, first: sign * abs(drawn[first]), name: label}
 
 
+def beside_one(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
+    """Numbers of a type for a function of several inputs, of which one is about 1 or -1, and the next tiny, or so too.
+
+    The others have few digits: what their rounding does is seen in other points.
+    """
+    bits = (MANTISSA[dtype] - 1, MANTISSA[dtype] // 2, 4)
+    below = [1 - math.ldexp(1.0, -k) for k in bits]
+    for name, sign, one, size in itertools.product(tensors, (1, -1), (1.0, *below), (*_TINY, *below)):
+        following = tensors[(tensors.index(name) + 1) % len(tensors)]
+        yield {**dict.fromkeys(tensors, 0.75), following: size, name: sign * one}
+
+
 def meeting(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
-    """Numbers of a type for a function of several inputs, of which two nearly meet, or do, far from the others."""
+    """Numbers of a type for a function of several inputs, of which two nearly meet, far from the others, or where
+    those are tiny.
+    """
     randoms = random.Random(0)
     rounded = FORMATS[dtype].rounded
     for pair, exponent, apart in itertools.product(itertools.combinations(tensors, 2), _FAR, (4, 0)):
         drawn = {name: rounded(randoms.uniform(0.5, 2)) for name in tensors}
         drawn[pair[0]] = rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))
         yield {**drawn, pair[1]: rounded(drawn[pair[0]] + randoms.uniform(-apart, apart))}
+    if len(tensors) > 2:
+        for pair, small, apart in itertools.product(itertools.combinations(tensors, 2), _TINY, (0.0, *_TINY)):
+            yield {**dict.fromkeys(tensors, small), pair[0]: 0.75, pair[1]: rounded(0.75 * (1 - apart))}
 
 
 @cache

@@ -201,6 +201,8 @@ class _Fraction:
         value = self.value(node)
         if not value.has(_G) or len(self.atoms) > _MOST_ATOMS or sympy.count_ops(value) > _MOST_OPERATIONS:
             raise _NotRationalError
+        if any(abs(power.exp) > _MOST_DEGREE for power in value.atoms(sympy.Pow) if power.exp.is_Integer):
+            raise _NotRationalError  # to be told before it is written out
         powers = [power.exp for power in value.atoms(sympy.Pow) if power.base == _G and power.exp.is_Rational]
         self.unit: Expr = reduce(sympy.lcm, (power.q for power in powers), sympy.Integer(1))
         if self.unit != 1:

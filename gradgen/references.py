@@ -48,11 +48,11 @@ class References:
         return steps(worst)
 
     def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
-        """The errors of forms of some columns where one of several inputs is 0 or 1, which a label is, or two meet."""
+        """The errors of forms of some columns where one of several inputs is 0, or about 1, or two nearly meet."""
         at = {
             dtype: [
                 {**point, **self._hyper}
-                for found in (points.labels, points.meeting)
+                for found in (points.labels, points.beside_one, points.meeting)
                 for point in found(self._tensors, dtype)
             ]
             for dtype in ("float32", "float64")

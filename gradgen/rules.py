@@ -489,6 +489,8 @@ RULES: tuple[Rule, ...] = (
             ("1 + sin_pi(u)", "2*cos_pi(u/2 - 1/4)**2"),
             ("1 - sin_pi(u)", "2*cos_pi(u/2 + 1/4)**2"),
             ("u**2 - v**2", "(u - v)*(u + v)"),
+            ("u**2 + v**2 - 2*w*(u*v)", "(u - v)**2 + 2*(u*v)*(1 - w)"),
+            ("1 + u**2 - 2*v*u", "(1 - u)**2 + 2*u*(1 - v)"),
             ("1/u - 1/v", "(v - u)/(u*v)"),
             ("(1 + u)**v - 1", "where(lt(abs(v*log1p(u)), 1), expm1(v*log1p(u)), (1 + u)**v - 1)"),
             ("u**v - 1", "where(lt(abs(v*log(u)), 1), expm1(v*log(u)), u**v - 1)"),
@@ -816,6 +818,12 @@ RULES: tuple[Rule, ...] = (
         "(1 + u)**(1/u)",
         "where(lt(abs(u), 1), exp(logrel(u, 1)), (1 + u)**(1/u))",
         _LARGE_POWER,
+        tried=True,
+    ),
+    Rule(
+        "log1p(u**v)",
+        "where(gt(u, 1), v*log(u) + log1p(u**-v), log1p(u**v))",
+        "the power overflows long before its logarithm does",
         tried=True,
     ),
     Rule(

@@ -64,8 +64,11 @@ class Search:
                 standing.take_if_better(node, form, [], how)
         distributed = _distributed(standing.forms[node])
         if distributed is not None:
-            standing.take_if_better(node, distributed, standing.notes[node], "with its factor in each term")
+            standing.take_if_better(node, distributed, standing.notes[node], _SPREAD)
         if len(standing.tensors) == 1 and standing.quality[node].error > BAR:
+            spread = _distributed(node)
+            if spread is not None:  # on one side of 0 nothing may cancel in it
+                looked_at.append((standing.measured(node, spread, near=False), spread, _SPREAD))
             self._take_sides(node, looked_at)
         if len(standing.tensors) == 1 and standing.quality[node].error > SINGULAR:
             self._switch(node, looked_at)
@@ -162,10 +165,20 @@ def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
     return [(one, x) for one, x in found if one in branches or (one not in terms and 0 < len(x) < every)]
 
 
+_SPREAD = "with its factor in each term"
+
+
 def _distributed(node: Node) -> Node | None:
-    """(u + v)/2 as u/2 + v/2: the sum might overflow."""
+    """(u + v)/2 as u/2 + v/2, and w*(u + v)/2 as w*u/2 + w*v/2: what is halved might overflow."""
     number, rest = coefficient(node)
-    return _times_each(number, rest) if rest is not None and rest.op in ("add", "where") and abs(number) < 1 else None
+    if rest is None or not abs(number) < 1:
+        return None
+    if rest.op == "mul":
+        for total, other in (rest.args, rest.args[::-1]):
+            if total.op == "add":
+                rest = node.graph.add(*(other * term for term in total.args))
+                break
+    return _times_each(number, rest) if rest.op in ("add", "where") else None
 
 
 def _times_each(number: Expr, node: Node) -> Node:

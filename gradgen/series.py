@@ -169,7 +169,8 @@ def variables(root: Node, tensors: Sequence[str]) -> Iterator[Node]:
 def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
     """The order of a node's pole in another one at zero, and the power series of what it is the pole of.
 
-    That is the series of root * variable**order, as far as it is known; None where there is none.
+    That is the series of root * variable**order, as far as it is known; None where there is none, or so many of its
+    first terms are 0 that it is nothing near zero.
     """
     order = topological([root], stop={variable})
     if len(order) > _MOST_NODES:
@@ -183,7 +184,7 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
         except _NoSeriesError:
             return None
         series = known[root]
-        if not all(map(gmpy2.is_finite, series.c)):
+        if series.low > TERMS or not all(map(gmpy2.is_finite, series.c)):
             return None
         pole = max(0, -series.low) if series.c else 0
         return pole, [lowered(series[k]) for k in range(-pole, series.end)]

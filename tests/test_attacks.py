@@ -14,6 +14,8 @@ from building import build
 
 from gradgen.exact import Exact
 from gradgen.ulp import mixed_error
+from gradgen.verify.quantity import Quantity, error
+from gradgen.verify.reference import Reference
 
 pytestmark = pytest.mark.usefixtures("first_order")
 
@@ -835,3 +837,54 @@ def test_a_quotient_of_inputs_has_its_removable_singularity(path: str, dtype: st
     with module.rt.force_path("torch") if path == "torch" else nullcontext():
         out = module.f(*at)
         assert (out.item(), *(slope.item() for slope in torch.autograd.grad(out, at))) == (0.5, -0.5, 1)
+
+
+ABOUT_ONE = [1 - 2.0**-24, 1.0, 1 - 2.0**-12]
+COSINES = "a, b, t", "sqrt(a**2 + b**2 - 2*a*b*cos(t))"
+GGX = "c, a", "a**2/(pi*(c**2*(a**2 - 1) + 1)**2)"  # of microfacets
+HENYEY = "g, c", "(1 - g**2)/(4*pi*(1 + g**2 - 2*g*c)**Rational(3, 2))"  # of scattering
+ANNUITY = "r, n: float = 30.0", "(1 - (1 + r)**(-n))/r"
+
+
+@pytest.mark.parametrize(
+    ("signature", "formula", "dtype", "points", "most"),
+    [
+        (*COSINES, "float64", [(1.0, 1.0, 1e-9), (3.0, 3.0, 1e-5), (1.0, 0.9999999289182604, 0.0)], 4),
+        (*COSINES, "float32", [(1.0, 1.0, 2.0**-50), (1.0, 0.75, 0.01)], 4),
+        (*GGX, "float64", [(1.0, 1e-9), (1.0, 1e-3), (0.5, 0.3), (0.999, 1e-4)], 4),
+        (*GGX, "float32", [(1.0, 2.0**-28), (1.0, 1e-3), (0.5, 0.3), *itertools.product(ABOUT_ONE, [1e-4])], 4),
+        (*HENYEY, "float32", [(1 - 2.0**-24, 1.0), (0.9999, 1.0), (-1 - 2.0**-21, -1.0)], 4),
+        (*ANNUITY, "float32", [(r,) for r in (1e-4, 9.75e-4, 1e-3, 0.0039, -0.004, 0.05)], 4),
+        (*ANNUITY, "float64", [(r,) for r in (1e-4, 9.75e-4, 1e-3, 0.02, 0.05)], 4),  # not, by up to 84, about 0.004
+        ("x", "x*(1 + x/sqrt(1 + x**2))/2", "float64", [(1e155,), (1.7e308,), (-1e5,), (0.3,)], 4),
+        ("x, p: float = 2.1", "14*log(1 + Abs(x)**p)", "float64", [(1e150,), (-1e300,), (2.0,), (1e-3,)], 4),
+    ],
+)
+def test_value_and_gradient_meet_the_bar(
+    signature: str, formula: str, dtype: str, points: list[tuple[float, ...]], most: float, tmp_path: Path
+) -> None:
+    module, (spec,) = build(f"@op\ndef f({signature}):\n    return {formula}\n", tmp_path)
+    names = [tensor.name for tensor in spec.tensors]
+    quantities = [Quantity(0, ()), *(Quantity(0, (name,)) for name in names)]
+    reference = Reference(spec, {scalar.name: scalar.default for scalar in spec.scalars})
+    columns = [torch.tensor(column, dtype=getattr(torch, dtype)) for column in zip(*points, strict=True)]
+    for path in ("cpu", "torch"):
+        inputs = [column.clone().requires_grad_() for column in columns]
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            value = module.f(*inputs)
+            results = [value, *torch.autograd.grad(value.sum(), inputs)]
+        for row in range(len(points)):
+            at = {name: column[row].item() for name, column in zip(names, columns, strict=True)}
+            exact = reference(at, quantities)
+            for quantity, result in zip(quantities, results, strict=True):
+                off = error(result[row].item(), exact[quantity], dtype)
+                assert off is not None
+                assert off <= most, (path, quantity, at, result[row].item(), exact[quantity].value)
+
+
+@pytest.mark.parametrize("power", [365, 1_000_000])
+def test_a_large_power_is_not_written_out(power: int, tmp_path: Path) -> None:
+    """SymPy expanded it, and a series was a million zeros."""
+    module, _ = build(f"@op\ndef f(x):\n    return (1 + x)**{power}\n", tmp_path)
+    x = torch.tensor(0.5 / power, dtype=torch.float64)
+    assert module.f(x).item() == pytest.approx(math.exp(power * math.log1p(x.item())), rel=1e-9)
