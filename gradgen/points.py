@@ -128,8 +128,8 @@ def meeting(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
         drawn[pair[0]] = rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))
         yield {**drawn, pair[1]: rounded(drawn[pair[0]] + randoms.uniform(-apart, apart))}
     if len(tensors) > 2:
-        for pair, small, apart in itertools.product(itertools.combinations(tensors, 2), _TINY, (0.0, *_TINY)):
-            yield {**dict.fromkeys(tensors, small), pair[0]: 0.75, pair[1]: rounded(0.75 * (1 - apart))}
+        for pair, small, share in itertools.product(itertools.combinations(tensors, 2), _TINY, (0.0, *_TINY)):
+            yield {**dict.fromkeys(tensors, small), pair[0]: 0.75, pair[1]: rounded(0.75 * (1 - share))}
 
 
 @cache

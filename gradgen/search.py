@@ -66,9 +66,6 @@ class Search:
         if distributed is not None:
             standing.take_if_better(node, distributed, standing.notes[node], _SPREAD)
         if len(standing.tensors) == 1 and standing.quality[node].error > BAR:
-            spread = _distributed(node)
-            if spread is not None:  # on one side of 0 nothing may cancel in it
-                looked_at.append((standing.measured(node, spread, near=False), spread, _SPREAD))
             self._take_sides(node, looked_at)
         if len(standing.tensors) == 1 and standing.quality[node].error > SINGULAR:
             self._switch(node, looked_at)
@@ -130,6 +127,11 @@ class Search:
         standing = self._standing
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
             return
+        if not self._take_by_rule(node) and len(standing.tensors) == 1 and self._spread(node):
+            self._take_by_rule(node)
+
+    def _take_by_rule(self, node: Node) -> bool:
+        standing = self._standing
         before = standing.forms[node]
         starts = dict.fromkeys((before, multiplied_into_branches(before)))
         forms = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
@@ -138,7 +140,20 @@ class Search:
                 quality = standing.measured(node, form, near=True)
                 if rank(quality) < rank(standing.quality[node]) and standing.kept(node, form) is form:
                     standing.take(node, form, quality, standing.notes[node], how, "")
-                    return
+                    return True
+        return False
+
+    def _spread(self, node: Node) -> bool:
+        """Take a factor into each term of a sum on one side of 0, where nothing may cancel, if that is better."""
+        standing, spread = self._standing, _distributed(node)
+        if spread is None:
+            return False
+        before = standing.forms[node]
+        is_above = node.graph.apply("ge", node.graph.input(standing.tensors[0]), 0)
+        for sides, side in (((spread, before), "above"), ((before, spread), "below")):
+            form = node.graph.where(is_above, *sides)
+            standing.take_if_better(node, form, standing.notes[node], f"{_SPREAD} {side} 0")
+        return standing.forms[node] is not before
 
     def _take_alone(self, node: Node, parts: variables.Way, total: Node | None = None) -> bool:
         """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so."""
