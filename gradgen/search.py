@@ -123,37 +123,34 @@ class Search:
                     break
 
     def finish(self, node: Node) -> None:
-        """Take what a rule makes of the form with its series, where that is better: elsewhere it may still be off."""
+        """Take what a rule makes of the form with its series, where that is better: elsewhere it may still be off.
+
+        Or, if that is better yet, a factor within each term of a sum on one side of 0, where nothing cancels.
+        """
         standing = self._standing
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
             return
-        if not self._take_by_rule(node) and len(standing.tensors) == 1 and self._spread(node):
-            self._take_by_rule(node)
-
-    def _take_by_rule(self, node: Node) -> bool:
-        standing = self._standing
-        before = standing.forms[node]
+        before, best, notes = standing.forms[node], standing.quality[node], standing.notes[node]
         starts = dict.fromkeys((before, multiplied_into_branches(before)))
-        forms = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
-        for form, how in itertools.islice(forms, _FEWER_FORMS):
-            if standing.is_same(node, form):
-                quality = standing.measured(node, form, near=True)
-                if rank(quality) < rank(standing.quality[node]) and standing.kept(node, form) is form:
-                    standing.take(node, form, quality, standing.notes[node], how, "")
-                    return True
-        return False
+        ruled = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
+        for some, is_enough in ((self._spread(node), False), (itertools.islice(ruled, _FEWER_FORMS), True)):
+            for form, how in some:
+                if standing.is_same(node, form):
+                    quality = standing.measured(node, form, near=True)
+                    if rank(quality) < rank(best) and standing.kept(node, form) is form:
+                        standing.take(node, form, quality, notes, how, "")
+                        best = quality
+                        if is_enough:
+                            return
 
-    def _spread(self, node: Node) -> bool:
-        """Take a factor into each term of a sum on one side of 0, where nothing may cancel, if that is better."""
+    def _spread(self, node: Node) -> Iterator[Form]:
+        """A form of a function of one input with a factor of it within each term of a sum on one side of 0."""
         standing, spread = self._standing, _distributed(node)
-        if spread is None:
-            return False
-        before = standing.forms[node]
-        is_above = node.graph.apply("ge", node.graph.input(standing.tensors[0]), 0)
-        for sides, side in (((spread, before), "above"), ((before, spread), "below")):
-            form = node.graph.where(is_above, *sides)
-            standing.take_if_better(node, form, standing.notes[node], f"{_SPREAD} {side} 0")
-        return standing.forms[node] is not before
+        if spread is not None and len(standing.tensors) == 1:
+            before = standing.forms[node]
+            is_above = node.graph.apply("ge", node.graph.input(standing.tensors[0]), 0)
+            yield node.graph.where(is_above, spread, _where(is_above, 2, before)), f"{_SPREAD} above 0"
+            yield node.graph.where(is_above, _where(is_above, 1, before), spread), f"{_SPREAD} below 0"
 
     def _take_alone(self, node: Node, parts: variables.Way, total: Node | None = None) -> bool:
         """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so."""
@@ -178,6 +175,12 @@ def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
     terms = {arg for below in order if below.op == "add" for arg in below.args}
     found = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
     return [(one, x) for one, x in found if one in branches or (one not in terms and 0 < len(x) < every)]
+
+
+def _where(condition: Node, branch: int, form: Node) -> Node:
+    """A form where a condition is met, or is not: of selections by it one branch."""
+    selections = [node for node in topological([form]) if node.op == "where" and node.args[0] is condition]
+    return substitute([form], {node: node.args[branch] for node in selections})[0]
 
 
 _SPREAD = "with its factor in each term"
