@@ -20,6 +20,7 @@ from gradgen.rewrite import rewrite
 _MOST_NODES = 60  # of a formula that is looked at,
 _MOST_OPERATIONS = 60  # of its value as SymPy has it,
 _MOST_ROOTS = 2  # of the roots in it that are tried
+_HIGHEST_POWER = 12  # that is no name for what it is: of a sum so many terms are to be factored
 
 
 class _NotAlgebraicError(Exception):
@@ -108,8 +109,9 @@ class _Extension:
             return args[0] / args[1]
         if node.op == "sign" and (size := self.graph.apply("abs", *node.args)) in self.values:
             return args[0] / self.values[size]
-        if node.op == "pow" and node.args[1].number is not None and node.args[1].number.is_Integer:
-            return args[0] ** args[1]
+        exponent = node.args[1].number if node.op == "pow" else None
+        if exponent is not None and exponent.is_Integer and abs(exponent) <= _HIGHEST_POWER:
+            return args[0] ** exponent
         symbol = Dummy(f"a{len(self.nodes)}", real=True)
         self.nodes[symbol] = node
         return symbol

@@ -19,7 +19,8 @@ from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
-_TERMS, _HIGHEST_POLE = 9, 3
+_TERMS = 9  # of a series whose coefficients are functions of other inputs, beyond those that are 0
+_HIGHEST_POLE = 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used

@@ -288,6 +288,8 @@ class Graph:
                 return -inner if op in ODD else inner
         if op == "abs" and known_sign(nodes[0]):
             return nodes[0] if known_sign(nodes[0]) > 0 else -nodes[0]
+        if op in ("damp", "xmul") and nodes[1].is_number(1):
+            return nodes[0]
         if op == "not" and nodes[0].op == "not":
             return nodes[0].args[0]
         if op in ("and", "or"):

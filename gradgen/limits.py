@@ -419,9 +419,11 @@ def _vanishing_beside(factor: Factor, known: Mapping[Factor, _Fact]) -> list[Fac
     fact = known[factor]
     if fact.explodes and not fact.rapid:  # only what vanishes as the exponential of an exponential wins against that
         return [other for other in known if known[other].rapid and fact.tensors <= known[other].tensors]
+    related = [other for other in known if known[other].tensors & fact.tensors]
+    if fact.vanishes and fact.grows:
+        return [other for other in related if known[other].vanishes and _is_opposite(factor[0], other[0])]
     if not (fact.grows or fact.pole or fact.decays) or fact.vanishes:
         return []
-    related = [other for other in known if known[other].tensors & fact.tensors]
     vanishing = [other for other in related if known[other].vanishes]
     if not (fact.grows or fact.pole):  # what decays is bound to what explodes on the other side
         vanishing = [other for other in vanishing if known[other].explodes and _has_products(other[0])]
@@ -430,6 +432,11 @@ def _vanishing_beside(factor: Factor, known: Mapping[Factor, _Fact]) -> list[Fac
     if not all(known[other].powerlike for other in related if other not in vanishing):
         return []
     return vanishing if len(vanishing) == 1 or not any(known[other].explodes for other in vanishing) else []
+
+
+def _is_opposite(base: Node, other: Node) -> bool:
+    """Whether the one, a softplus, grows where the other vanishes."""
+    return base.op == "softplus" and _has_products(other) and other.args[0] is -base.args[0]
 
 
 def _product(graph: Graph, found: Iterable[Factor]) -> Node:

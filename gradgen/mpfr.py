@@ -38,7 +38,7 @@ _MOST_KEPT = 1024
 def _keeping(function: Callable[..., Number]) -> Callable[..., Number]:
     """A function that keeps its values, for many forms ask for the same: those of which no flag has to tell again.
 
-    Not at 0 either, where the sign counts; a 0 that comes before is the order of a Bessel function.
+    Not where the last operand is 0, whose sign counts; those before it are orders, and factors.
     """
     kept: dict[tuple[Number, ...], Number] = {}
 
@@ -76,7 +76,7 @@ def _softplus(x: Number) -> Number:
 
 
 def _logaddexp(a: Number, b: Number) -> Number:
-    return max(a, b) + gmpy2.log1p(gmpy2.exp(-abs(a - b)))
+    return max(a, b) + gmpy2.log1p(_exp_neg_abs(a - b))
 
 
 def _bessel(op: str, of_integer: Callable[[int, Number], Number], n: Number, x: Number) -> Number:

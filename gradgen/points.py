@@ -31,6 +31,7 @@ _TAILS = {
 _SEVERAL = 120  # points of several inputs
 _LABELS = (0.0, 1.0)  # of which one of several inputs often is one, beside others so large that exponentials vanish
 _SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9, 19, 38, 110, 731, 1100)}
+_NEAR = (2.0**-20, 2.0**-12)  # shares that are not rounded away
 _TINY = (2.0**-28, 2.0**-12)  # the square of the first is lost beside 1 in float64, too, and yet it is not extreme
 _FAR = (4, 5, 6, 8, 11, 15)  # powers of two
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
@@ -110,9 +111,9 @@ def beside_one(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]
 
     The others have few digits: what their rounding does is seen in other points.
     """
-    bits = (MANTISSA[dtype] - 1, MANTISSA[dtype] // 2, 4)
-    below = [1 - math.ldexp(1.0, -k) for k in bits]
-    for name, sign, one, size in itertools.product(tensors, (1, -1), (1.0, *below), (*_TINY, *below)):
+    last, half = math.ldexp(1.0, 1 - MANTISSA[dtype]), math.ldexp(1.0, -(MANTISSA[dtype] // 2))
+    ones = (1.0, 1 - last, 1 - half, 1 + half)
+    for name, sign, one, size in itertools.product(tensors, (1, -1), ones, (*_TINY, 1 - last, 1 - half, 1 + half)):
         following = tensors[(tensors.index(name) + 1) % len(tensors)]
         yield {**dict.fromkeys(tensors, 0.75), following: size, name: sign * one}
 
@@ -128,7 +129,7 @@ def meeting(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
         drawn[pair[0]] = rounded(math.ldexp(randoms.uniform(1, 2), exponent) * randoms.choice([1, -1]))
         yield {**drawn, pair[1]: rounded(drawn[pair[0]] + randoms.uniform(-apart, apart))}
     if len(tensors) > 2:
-        for pair, small, share in itertools.product(itertools.combinations(tensors, 2), _TINY, (0.0, *_TINY)):
+        for pair, small, share in itertools.product(itertools.combinations(tensors, 2), _TINY, (0.0, *_NEAR)):
             yield {**dict.fromkeys(tensors, small), pair[0]: 0.75, pair[1]: rounded(0.75 * (1 - share))}
 
 

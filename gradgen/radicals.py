@@ -93,6 +93,8 @@ class _Radicals:
         if node.op == "unit":
             return args[0] / args[1]
         exponent = node.args[1].number if node.op == "pow" else None
+        if exponent is not None and abs(exponent) > _MOST_DEGREE and args[0].has(_X):
+            raise _NoRadicalsError  # to be told before it is written out
         if exponent is not None and exponent.is_Integer:
             return args[0] ** exponent
         if exponent is not None and (2 * exponent).is_Integer:

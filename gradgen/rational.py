@@ -181,6 +181,11 @@ def _inner(node: Node, make: Callable[[Node], _Fraction]) -> Node:
     return new[node]
 
 
+def _is_power_of_sum(power: Expr) -> bool:
+    """Whether it has so many terms as its exponent tells."""
+    return bool(power.exp.is_Integer and power.base.has(_G) and power.base.is_Add)
+
+
 @dataclass(frozen=True)
 class _Side:
     """P/Q = small**power * P1(small)/Q1(small), where `small` is no larger than 1 and P1(0), Q1(0) are not zero."""
@@ -201,7 +206,7 @@ class _Fraction:
         value = self.value(node)
         if not value.has(_G) or len(self.atoms) > _MOST_ATOMS or sympy.count_ops(value) > _MOST_OPERATIONS:
             raise _NotRationalError
-        if any(abs(power.exp) > _MOST_DEGREE for power in value.atoms(sympy.Pow) if power.exp.is_Integer):
+        if any(abs(power.exp) > _MOST_DEGREE for power in value.atoms(sympy.Pow) if _is_power_of_sum(power)):
             raise _NotRationalError  # to be told before it is written out
         powers = [power.exp for power in value.atoms(sympy.Pow) if power.base == _G and power.exp.is_Rational]
         self.unit: Expr = reduce(sympy.lcm, (power.q for power in powers), sympy.Integer(1))

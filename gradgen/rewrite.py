@@ -672,12 +672,14 @@ def _match_sum(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]
 
 
 @lru_cache(maxsize=256)  # the patterns ask for the same sums one after the other
-def _splits(node: Node) -> list[tuple[Node, Node]]:
+def _splits(node: Node) -> tuple[tuple[Node, Node], ...]:
     """Each term of a sum, and the sum of the others; of a long sum none."""
     found = terms(node, most=_LONGEST)
     if len(found) > _LONGEST:
-        return []
-    return [(_sum(node.graph, [term]), _sum(node.graph, found[:i] + found[i + 1 :])) for i, term in enumerate(found)]
+        return ()
+    return tuple(
+        (_sum(node.graph, [term]), _sum(node.graph, found[:i] + found[i + 1 :])) for i, term in enumerate(found)
+    )
 
 
 def _match_scaled(pattern: Node, node: Node, binding: Binding) -> Iterator[Binding]:

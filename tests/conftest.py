@@ -1,4 +1,6 @@
-"""Where several processes run the tests, those of one formula are run by one, which builds it once (`building`)."""
+"""Where several processes run the tests, those of one formula are run by one, which builds it once (`building`), and
+they share the cores; and builds are as those of the command, or without second derivatives.
+"""
 
 from __future__ import annotations
 
