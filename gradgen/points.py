@@ -111,9 +111,8 @@ def beside_one(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]
 
     The others have few digits: what their rounding does is seen in other points.
     """
-    last, half = math.ldexp(1.0, 1 - MANTISSA[dtype]), math.ldexp(1.0, -(MANTISSA[dtype] // 2))
-    ones = (1.0, 1 - last, 1 - half, 1 + half)
-    for name, sign, one, size in itertools.product(tensors, (1, -1), ones, (*_TINY, 1 - last, 1 - half, 1 + half)):
+    below = [1 - math.ldexp(1.0, -k) for k in (MANTISSA[dtype] - 1, MANTISSA[dtype] // 2, 4)]
+    for name, sign, one, size in itertools.product(tensors, (1, -1), (1.0, *below), (*_TINY, *below)):
         following = tensors[(tensors.index(name) + 1) % len(tensors)]
         yield {**dict.fromkeys(tensors, 0.75), following: size, name: sign * one}
 
