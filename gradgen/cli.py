@@ -277,8 +277,9 @@ def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
 
     FILES are spec files, FOLDERS hold them; by default it is the folder formulas/. Each op is built anew, into a folder
     of its own, and value, gradients and second derivatives are compared with the exact results of the formula: on
-    every path that can be had here, for every type. The exit code is 1 if an error is over the bar or a result is bad,
-    that is, NaN or infinite where it should be a number, or the reverse.
+    every path that can be had here, for every type. So are the paths with one another, and torch's gradcheck and
+    gradgradcheck look at the derivatives. The exit code is 1 if one of these fails, an error is over the bar, or a
+    result is bad, that is, NaN or infinite where it should be a number, or the reverse.
 
     --exhaustive compares the C kernels with those for float64 at every input there is, which takes minutes for each op
     of one input; of several inputs, at ten million tuples. Where there is a CUDA device it compares the CUDA kernels

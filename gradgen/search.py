@@ -23,6 +23,7 @@ _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second d
 _FORMS_WITHIN = 4  # as a function of an argument, beside those
 _LONG = 64  # nodes from which on a form
 _LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
+_SPREAD = "with its factor in each term"
 
 LookedAt = list[tuple[Quality, Node, str]]  # forms, with their errors before these and what they are after
 
@@ -123,9 +124,10 @@ class Search:
                     break
 
     def finish(self, node: Node) -> None:
-        """Take what a rule makes of the form with its series, where that is better: elsewhere it may still be off.
+        """Where the form with its series is still off elsewhere, take a better one.
 
-        Or, if that is better yet, a factor within each term of a sum on one side of 0, where nothing cancels.
+        With a factor within each term of a sum on one side of 0, where nothing cancels; or, if that is better yet, the
+        first that a rule makes of it.
         """
         standing = self._standing
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
@@ -133,7 +135,8 @@ class Search:
         before, best, notes = standing.forms[node], standing.quality[node], standing.notes[node]
         starts = dict.fromkeys((before, multiplied_into_branches(before)))
         ruled = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
-        for some, is_enough in ((self._spread(node), False), (itertools.islice(ruled, _FEWER_FORMS), True)):
+        spread = each_once(self._spread(node), node)
+        for some, is_enough in ((spread, False), (itertools.islice(ruled, _FEWER_FORMS), True)):
             for form, how in some:
                 if standing.is_same(node, form):
                     quality = standing.measured(node, form, near=True)
@@ -181,9 +184,6 @@ def _where(condition: Node, branch: int, form: Node) -> Node:
     """A form where a condition is met, or is not: of selections by it one branch."""
     selections = [node for node in topological([form]) if node.op == "where" and node.args[0] is condition]
     return substitute([form], {node: node.args[branch] for node in selections})[0]
-
-
-_SPREAD = "with its factor in each term"
 
 
 def _distributed(node: Node) -> Node | None:
