@@ -13,6 +13,7 @@ import torch
 from gradgen import plan
 from gradgen.build import collect_rarely
 from gradgen.standing import Problem
+from gradgen.verify.subject import Subject
 
 
 def pytest_configure() -> None:
@@ -40,7 +41,11 @@ _FIRST_ORDER: dict[str, str] = {}  # what was built so, by the text of the spec
 
 @pytest.fixture
 def first_order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Second derivatives are built without the search for better forms, which takes long, but if `second_order`."""
+    """Second derivatives are built without the search for better forms, which takes long, but if `second_order`; nor
+    are they measured.
+    """
     if not request.node.get_closest_marker("second_order"):
+        every = Subject.quantities.fget
+        monkeypatch.setattr(Subject, "quantities", property(lambda self: [q for q in every(self) if len(q.wrt) < 2]))
         monkeypatch.setattr(building, "_GENERATED", _FIRST_ORDER)
         monkeypatch.setattr(plan, "Problem", lambda nodes, second, *rest: Problem(nodes, [], *rest))
