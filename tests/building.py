@@ -16,7 +16,7 @@ from gradgen.plan import plan
 from gradgen.render import render_module, render_section
 
 _NUMBERS = itertools.count()
-_GENERATED: dict[str, str] = {}  # by the text of the spec: several tests look at one formula
+_GENERATED: dict[str, str] = {}  # by the text of the spec, or its name: several tests look at one formula
 
 
 def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
@@ -33,9 +33,11 @@ def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
 
 def build_formula(formula: Formula, spec: Path, package: Path) -> ModuleType:
     """The generated module of one formula of a spec, in a package that holds others already."""
-    (package / f"{formula.name}.py").write_text(
-        render_module([render_section(spec, plan(formula), templates_dir())], templates_dir())
-    )
+    name = f"{spec}: {formula.name}"
+    if name not in _GENERATED:
+        section = render_section(spec, plan(formula), templates_dir())
+        _GENERATED[name] = render_module([section], templates_dir())
+    (package / f"{formula.name}.py").write_text(_GENERATED[name])
     return imported(package, formula.name)
 
 
