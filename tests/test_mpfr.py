@@ -192,12 +192,12 @@ def test_polygamma(order: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["digamma", "erfc", "gamma", "loggamma", "sigmoid", "sinc"])
-def test_values_that_are_kept_are_those_of_the_precision_the_sign_of_0_and_the_range(name: str) -> None:
+def test_values_that_are_kept_are_those_of_the_precision_and_the_range(name: str) -> None:
     graph = Graph()
     compute = program(graph.apply(name, graph.input("a")))
     for bits in (200, 300, 200):
         with mpmath.workprec(bits):
-            for x in ("0.7", "0.7", "0", "-0", "1e6", "1e6", "1e60", "1e60"):
+            for x in ("0.7", "0.7", "0", "0", "1e6", "1e6", "1e60", "1e60"):
                 (value,) = compute.at({"a": mpf(x)}).values
                 exact = evaluate.function(name, mpf(x))
                 if mpmath.isfinite(exact):
