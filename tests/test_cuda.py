@@ -477,6 +477,9 @@ def test_the_dispatcher_launches_for_shapes_that_it_has_seen(
         (found,) = kernel.quick(inputs)
         assert torch.equal(found, original(inputs)[0])
     assert launched == [len(["x", "y", "z", "out", "count", "columns"]) + 2 * smaller for smaller in (1, 2)]
+    inputs = [tensor.expand(30, 8) for tensor in sample((8,), (8,), (8,))]
+    launch(inputs, [torch.empty_like(inputs[0], memory_format=torch.contiguous_format)], [], (False,))
+    assert kernel.quick(sample((30, 8), (30, 8), (30, 8))) is None  # which is read otherwise than what is expanded
     learn((50,), (50,), (50,))
     for shapes in (bias, channel, ((7, 3),) * 3, ((1000, 9),) * 3):
         inputs = sample(*shapes)
