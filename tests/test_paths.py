@@ -147,7 +147,7 @@ def scales(op: Op, inputs: Sequence[Tensor]) -> list[Tensor]:
                 slopes = torch.autograd.grad(value.sum(), wanted, retain_graph=True, materialize_grads=True)
                 for leaf, slope in zip(wanted, slopes, strict=True):
                     shift = (leaf * slope).detach().abs()
-                    shift[shift.isinf() & leaf.isfinite() & slope.isfinite()] = torch.finfo(torch.float64).max
+                    shift[shift.isinf() & leaf.isfinite()] = torch.finfo(torch.float64).max
                     magnitude = torch.maximum(magnitude, shift.nan_to_num(0, 0, 0))
             found.append(magnitude.nan_to_num(0, 0, 0))
     return found
