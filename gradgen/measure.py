@@ -404,7 +404,8 @@ class Reference:
             if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
                 self._add(self._tuples.suspects(roots))
                 found = self._every(roots, columns, wide)
-            tops = self._peaks(found) if len(self._points) < self._base + _MOST_MORE else []
+            is_closed = self.dtype == "float32" and is_dense  # near a peak `Dense` has far more
+            tops = self._peaks(found) if not is_closed and len(self._points) < self._base + _MOST_MORE else []
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
