@@ -14,9 +14,14 @@ from gradgen.build import templates_dir
 from gradgen.load import Formula, load
 from gradgen.plan import plan
 from gradgen.render import render_module, render_section
+from gradgen.verify.subject import Subject
 
 _NUMBERS = itertools.count()
 _GENERATED: dict[str, str] = {}  # by the text of the spec, or its name: several tests look at one formula
+_RUNTIME: list[ModuleType] = []
+
+_every_quantity = Subject.quantities.fget
+FIRST_ORDER = property(lambda self: [quantity for quantity in _every_quantity(self) if len(quantity.wrt) < 2])
 
 
 def build(text: str, folder: Path) -> tuple[ModuleType, list[Formula]]:
@@ -50,9 +55,15 @@ def new_package(folder: Path) -> Path:
 
 
 def imported(package: Path, module: str) -> ModuleType:
+    """A module of the package, with the runtime of the first one: they are the same, and take long to import."""
     sys.path.insert(0, str(package.parent))
     try:
         importlib.invalidate_caches()
+        runtime = f"{package.name}._runtime"
+        if _RUNTIME:
+            sys.modules[runtime] = _RUNTIME[0]
+        else:
+            _RUNTIME.append(importlib.import_module(runtime))
         return importlib.import_module(f"{package.name}.{module}")
     finally:
         sys.path.remove(str(package.parent))

@@ -45,7 +45,6 @@ def first_order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     are they measured.
     """
     if not request.node.get_closest_marker("second_order"):
-        every = Subject.quantities.fget
-        monkeypatch.setattr(Subject, "quantities", property(lambda self: [q for q in every(self) if len(q.wrt) < 2]))
+        monkeypatch.setattr(Subject, "quantities", building.FIRST_ORDER)
         monkeypatch.setattr(building, "_GENERATED", _FIRST_ORDER)
         monkeypatch.setattr(plan, "Problem", lambda nodes, second, *rest: Problem(nodes, [], *rest))

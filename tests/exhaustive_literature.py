@@ -17,13 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from building import build_formula, new_package
+from building import FIRST_ORDER, build_formula, new_package
 from test_literature import FORMULAS, UNARY, domain
 from torch import Tensor
 
 from gradgen.verify import exhaustive
 from gradgen.verify.measure import Measured
-from gradgen.verify.quantity import Quantity
 from gradgen.verify.space import Space
 from gradgen.verify.subject import Subject
 
@@ -31,9 +30,7 @@ from gradgen.verify.subject import Subject
 class _Simple(Subject):
     """Without second derivatives."""
 
-    @property
-    def quantities(self) -> list[Quantity]:
-        return [quantity for quantity in super().quantities if len(quantity.wrt) < 2]
+    quantities = FIRST_ORDER
 
 
 class _Inside(Space):

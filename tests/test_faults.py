@@ -129,7 +129,9 @@ def errors(name: str, dtype: str, path: str, folder: Path) -> list[tuple[float, 
 
 
 @pytest.mark.parametrize(("name", "dtype", "path"), list(cases()))
-def test_fault(name: str, dtype: str, path: str, folder: Path) -> None:
+def test_fault(name: str, dtype: str, path: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    if all(len(by) < 2 for by in ROWS[name][1].by):
+        request.getfixturevalue("first_order")
     error, place = max(errors(name, dtype, path, folder))
     assert error <= BAR, f"{error:.3g} ULP {place}"
 

@@ -17,6 +17,7 @@ import click.testing
 import mpmath
 import pytest
 import torch
+from building import FIRST_ORDER
 from devices import gpu
 from mpmath import mpf
 from rich.console import Console
@@ -822,11 +823,12 @@ class TestExhaustive:
 
     @pytest.mark.minutes
     @pytest.mark.slow
-    def test_every_float32(self, tmp_path: Path) -> None:
+    def test_every_float32(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         spec = tmp_path / "relu.py"
         spec.write_text(HEAD + "@op\ndef relu(x: Tensor):\n    return Max(x, 0)\n")
+        monkeypatch.setattr(Subject, "quantities", FIRST_ORDER)  # a second derivative takes as long again
         with built((spec,), None) as (subject,):
             rows = exhaustive.run(subject, Space(["x"], torch.float32, 1), lambda: None, {})
         assert [(row.kind, row.count, row.worst, row.bad) for row in rows] == [
-            (kind, 1 << 32, 0.0, 0) for kind in ("value", "gradient", "second derivative")
+            (kind, 1 << 32, 0.0, 0) for kind in ("value", "gradient")
         ]
