@@ -65,6 +65,7 @@ class Choice:
                 self._settle(node)
         self._elsewhere: dict[Node, Quality] = {}
         if len(problem.tensors) > 1:
+            self._look_densely([*dict.fromkeys(nodes)])
             self._elsewhere = self._errors_elsewhere([*dict.fromkeys(nodes)])
             for node in self._elsewhere:
                 self._mend_elsewhere(node)
@@ -72,6 +73,19 @@ class Choice:
     def _distinct(self, node: Node) -> tuple[Node, int]:
         """What a result is computed as, and with which sign."""
         return self._twins.get(node, (node, 1))
+
+    def _look_densely(self, nodes: Sequence[Node]) -> None:
+        """Compensate what is near the bar at ordinary inputs: roundings of several add up at few of them, and at others
+        by more.
+
+        Forms were not chosen by that, which would be by chance.
+        """
+        standing = self._standing
+        standing.references.look_densely()
+        for node in nodes:
+            standing.quality[node] = standing.measured(node, standing.forms[node], near=True)
+            if not has_marks([standing.forms[node]]):
+                self._corrections.compensate(node, bar=TARGET)
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
         """The errors where inputs are labels, about 1, or nearly meet."""

@@ -35,7 +35,7 @@ class Corrections:
         self._needs_none: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
 
-    def compensate(self, node: Node) -> None:
+    def compensate(self, node: Node, bar: float = BAR) -> None:
         """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
 
         All of it only above the bar. It does nothing for subnormal results. Where float32 meets the target without the
@@ -43,7 +43,7 @@ class Corrections:
         """
         standing = self._standing
         if standing.quality[node].double.normal > TARGET and len(topological([node])) <= _MOST_COMPENSATED:
-            self._take_compensated(node)
+            self._take_compensated(node, bar)
         form = standing.forms[node]
         if has_marks([form]):
             plain = standing.measured(node, unmarked([form])[0], near=True).single
@@ -52,7 +52,7 @@ class Corrections:
                 standing.quality[node] = replace(standing.quality[node], single=plain)
                 self._needs_none.add(node)
 
-    def _take_compensated(self, node: Node) -> None:
+    def _take_compensated(self, node: Node, bar: float) -> None:
         """Take a form with corrected arguments, or in compensated arithmetic."""
         standing = self._standing
         enough = TARGET if standing.is_reported(node) else BAR
@@ -61,12 +61,12 @@ class Corrections:
             is_other = printed_alone(sharpened) is not printed_alone(form)
             if is_other and not standing.is_hopeless(node, sharpened):
                 standing.take_if_better(node, sharpened, notes, f"{how}with corrected arguments", meets_bar)
-                if standing.forms[node] is sharpened and standing.quality[node].double.error <= BAR:
+                if standing.forms[node] is sharpened and standing.quality[node].double.error <= bar:
                     return
             for mark, what in _WHOLE.items():
                 new = marked(form, mark)
                 is_new = mark == "compensated" or printed_alone(new) is not printed_alone(marked(form))
-                if standing.quality[node].double.normal > BAR and is_new and not standing.is_hopeless(node, new):
+                if standing.quality[node].double.normal > bar and is_new and not standing.is_hopeless(node, new):
                     standing.take_if_better(node, new, notes, f"{how}{what}", is_more_accurate)
                     if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
                         return

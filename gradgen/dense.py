@@ -1,4 +1,4 @@
-"""The modelled errors of functions of one input at very many numbers, where float64 arithmetic is taken for exact.
+"""The modelled errors of functions at very many inputs, where float64 arithmetic is taken for exact.
 
 Of float64 itself it can tell no errors: "short" numbers stand for its numbers, with the digits of float32 and the range
 of float64.
@@ -7,6 +7,7 @@ of float64.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -18,6 +19,10 @@ from gradgen.points import EXTREME, IRRATIONAL
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT, Array, Right
 from gradgen.worst import Place, Worst
 
+Columns = Mapping[str, Array]
+
+_TUPLES, _WITHIN = 1 << 12, (1, 3)  # of several inputs, within these powers of two and their inverses by turns,
+_NEGATIVE = 0.25  # and what share of them is negative
 _IN_BINADE, _FEWER = 1024, 8  # inputs of each exponent, and what share of that there is of others
 _CURVED = range(-10, 8)  # than these
 _THINNER = 4  # every so many of them for float64, whose compensated forms take long
@@ -26,21 +31,23 @@ _NOTABLE = 1.0  # errors up to this are looked at only where there are no others
 
 
 class Dense:
-    """Very many numbers of an input, and what errors are there.
+    """Very many numbers of an input, or tuples of several, and what errors are there.
 
     Args:
         dtype: "float32" or "float64", the type of inputs and results.
-        tensor: the name of the input.
+        tensors: the names of the inputs.
         hyper: a value for each hyper-parameter.
         is_default: whether these are the defaults.
     """
 
-    def __init__(self, dtype: str, tensor: str, hyper: Mapping[str, float | bool], is_default: bool) -> None:
+    def __init__(self, dtype: str, tensors: Sequence[str], hyper: Mapping[str, float | bool], is_default: bool) -> None:
         self._form = "short" if dtype == "float64" else dtype
         self._least_normal = math.ldexp(1.0, SMALLEST_EXPONENT[self._form])
         self._least_ordinary = math.ldexp(self._least_normal, MANTISSA[dtype])
-        self._x = _numbers()[:: 1 if dtype == "float32" else _THINNER]
-        self._tensor, self._hyper, self._is_default = tensor, hyper, is_default
+        thinner = 1 if dtype == "float32" else _THINNER
+        numbers = _numbers()[None, ::thinner] if len(tensors) == 1 else _tuples(len(tensors))
+        self._columns: Columns = dict(zip(tensors, numbers, strict=True))
+        self._hyper, self._is_default = hyper, is_default
         # Numbers of the type, as a kernel has them: of others error-free transformations are not free of errors.
         self._given = {name: FORMATS[self._form].rounded(float(value)) for name, value in hyper.items()}
         self._known: dict[Node, Worst] = {}
@@ -53,7 +60,7 @@ class Dense:
         return [self._known[root] for root in roots]
 
     def _found(self, roots: Sequence[Node]) -> list[Worst]:
-        exact, values = self._computed(roots, "wide", self._x), self._computed(roots, self._form, self._x)
+        exact, values = self._computed(roots, "wide", self._columns), self._computed(roots, self._form, self._columns)
         most = [  # by the result alone, of which the scale can only make less
             np.where(np.isfinite(right), Right.of_doubles(right, 0.0, self._form).errors(value), 0.0)
             for right, value in zip(exact, values, strict=True)
@@ -63,26 +70,29 @@ class Dense:
             unknown = [k for k, worst in enumerate(found) if worst.error < _NOTABLE]
             worse = [most[k] > max(least, found[k].error) for k in unknown]
             at = np.flatnonzero(np.any(worse, axis=0)) if worse else np.zeros(0, int)
-            moved = self._computed(roots, "wide", self._x[at] * (1 + _STEP))
+            columns = {name: x[at] for name, x in self._columns.items()}
+            moved = [self._computed(roots, "wide", {**columns, name: x * (1 + _STEP)}) for name, x in columns.items()]
             for k in unknown:
-                found[k] = found[k].including(self._worst(self._x[at], exact[k][at], moved[k], values[k][at]))
+                others = [results[k] for results in moved]
+                found[k] = found[k].including(self._worst(columns, exact[k][at], others, values[k][at]))
         return found
 
-    def _computed(self, roots: Sequence[Node], form: str, x: Array) -> list[Array]:
+    def _computed(self, roots: Sequence[Node], form: str, columns: Columns) -> list[Array]:
         """The roots in some arithmetic, rounded to its type."""
         compute = program(tuple(roots), form, is_quick=True)
-        inputs = {self._tensor: x, **{name: np.full(len(x), value) for name, value in self._given.items()}}
-        return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(len(x)))]
+        count = len(next(iter(columns.values())))
+        inputs = {**columns, **{name: np.full(count, value) for name, value in self._given.items()}}
+        return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count))]
 
-    def _worst(self, x: Array, exact: Array, moved: Array, computed: Array) -> Worst:
-        """The worst error at some inputs; `moved` is the exact result where they are larger by a share of `_STEP`."""
+    def _worst(self, columns: Columns, exact: Array, moved: Sequence[Array], computed: Array) -> Worst:
+        """The worst error at some inputs; `moved` is the exact result where one is larger by a share of `_STEP`."""
         with np.errstate(all="ignore"):
-            shift = abs(moved - exact) / _STEP
+            shift = np.max([abs(other - exact) for other in moved], axis=0) / _STEP
         use = np.isfinite(exact) & np.isfinite(shift)
-        x, size = x[use], abs(exact[use])
+        columns, size = {name: x[use] for name, x in columns.items()}, abs(exact[use])
 
         def there(place: int) -> Place:
-            return ((self._tensor, float(x[place])), *self._hyper.items())
+            return (*((name, float(x[place])) for name, x in columns.items()), *self._hyper.items())
 
         errors = Right.of_doubles(exact[use], shift[use], self._form).errors(computed[use])
         return Worst.of(
@@ -90,7 +100,7 @@ class Dense:
             there,
             0,
             ordinary=(size > self._least_ordinary) & (size < 1 / self._least_ordinary),
-            above=x >= 0,
+            above=next(iter(columns.values())) >= 0,
             at_defaults=np.full(len(errors), self._is_default),
             normal=size >= self._least_normal,
         )
@@ -110,3 +120,16 @@ def _numbers() -> Array:
         ]
     )
     return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
+
+
+@cache
+def _tuples(count: int) -> Array:
+    """float32 numbers for so many inputs, of ordinary size, every fourth of them negative."""
+    randoms = random.Random(0)
+
+    def number(within: int) -> float:
+        size = math.ldexp(1 + randoms.random(), randoms.randrange(-within, within))
+        return -size if randoms.random() < _NEGATIVE else size
+
+    rows = [[number(_WITHIN[k % len(_WITHIN)]) for _ in range(count)] for k in range(_TUPLES)]
+    return FORMATS["float32"].nearest(np.array(rows).T)  # type: ignore[no-any-return]

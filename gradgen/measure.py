@@ -238,16 +238,18 @@ class Reference:
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
         self._errors_of: dict[tuple[Node, int, bool], Array] = {}
-        self._dense = [
-            Dense(dtype, tensor, near, self._facts.is_default(near))
-            for tensor in (tensors if len(tensors) == 1 else ())
-            for near in self._hypers
-        ]
+        self._dense: list[Dense] = []
+        if len(tensors) == 1:
+            self.look_densely()
         self._add(self._drawn)
         self._base = len(self._points)
 
     def _is_vanishing(self, point: Point) -> bool:
         return any(abs(point[name]) < _VANISHING for name in self._tensors)
+
+    def look_densely(self) -> None:
+        """From now on look at very many inputs, too, of forms whose functions are quick to compute."""
+        self._dense = [Dense(self.dtype, self._tensors, near, self._facts.is_default(near)) for near in self._hypers]
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
@@ -399,13 +401,13 @@ class Reference:
         found = self._every(roots, columns, wide)
         close: list[Worst] = [Worst(0.0)] * len(roots)
         order = topological(roots)
-        is_dense = near and not wide and self._is_dense(order)
+        is_dense = near and not wide and self._has_dense(order)
         if not self._is_thin and near:
             if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
                 self._add(self._tuples.suspects(roots))
                 found = self._every(roots, columns, wide)
-            is_closed = self.dtype == "float32" and is_dense  # near a peak `Dense` has far more
-            tops = self._peaks(found) if not is_closed and len(self._points) < self._base + _MOST_MORE else []
+            has_more = self.dtype == "float32" and is_dense and len(self._tensors) == 1  # near a peak, `Dense`
+            tops = self._peaks(found) if not has_more and len(self._points) < self._base + _MOST_MORE else []
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:
@@ -517,16 +519,20 @@ class Reference:
         return Worst(error, at, at_defaults=error if self._facts.is_default(dict(at)) else 0.0, normal=error)
 
     def is_dense(self, roots: Sequence[Node]) -> bool:
-        """Whether some roots are looked at in very many inputs."""
+        """Whether some roots are looked at in very many inputs, of every size."""
         return self._is_dense(topological(roots))
 
     def _is_dense(self, order: Sequence[Node]) -> bool:
+        """The same of roots that are computed by these nodes."""
+        return len(self._tensors) == 1 and self._has_dense(order)
+
+    def _has_dense(self, order: Sequence[Node]) -> bool:
         """Whether what is computed by these nodes is to be looked at in `Dense`.
 
         Not what float32 would be compensated in: it is computed in float64.
         """
         is_plain = self.dtype == "float64" or all(node.op != "corrected" for node in order)
-        return len(self._tensors) == 1 and is_plain and is_quick(order)
+        return bool(self._dense) and is_plain and is_quick(order)
 
     def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
         """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""

@@ -62,6 +62,11 @@ class References:
         (double,) = self._double.worst_at(at["float64"], printed, columns, (False,))
         return [Quality(*row) for row in zip(single, wide, double, strict=True)]
 
+    def look_densely(self) -> None:
+        """From now on look at very many ordinary inputs, too."""
+        self._single.look_densely()
+        self._double.look_densely()
+
     def amplified(self, form: Node, column: int) -> float:
         """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
         return self._single.amplified(printed_alone(form), column)

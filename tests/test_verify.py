@@ -624,7 +624,20 @@ def test_many_float64_numbers_with_what_is_exact(tmp_path: Path) -> None:
             x = mpf(point["x"])
             assert (value.value, slope.value) == (3 * x**2, 6 * x)
         assert float(value.scale()) == pytest.approx(float(6 * x**2))
-    assert all(0.5 < point["x"] < 0.75 for point, _ in many.samples(written, {"k": 3.0}, 50, (0.5, 0.75)))
+    assert all(0.5 < point["x"] < 0.75 for point, _ in many.samples(written, {"k": 3.0}, 50, {"x": (0.5, 0.75)}))
+
+
+def test_many_tuples_of_several_outputs_with_what_is_exact(tmp_path: Path) -> None:
+    written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return x*y**2, x - y\n", tmp_path)
+    found = many.samples(written, {}, 50, {"y": (0.5, math.inf)})
+    assert len({(*point.values(),) for point, _ in found}) == 50
+    for point, exact in found:
+        assert point["y"] > 0.5
+        with mpmath.workprec(300):
+            x, y = mpf(point["x"]), mpf(point["y"])
+            expected = {(0, ()): x * y**2, (0, ("x",)): y**2, (0, ("y",)): 2 * x * y, (1, ()): x - y, (1, ("y",)): -1}
+            assert {(*key,): exact[Quantity(*key)].value for key in expected} == expected
+        assert float(exact[Quantity(0, ("x",))].scale()) == pytest.approx(float(2 * y**2))
 
 
 def test_what_is_off_between_a_few_numbers_alone_is_found_at_many(tmp_path: Path) -> None:

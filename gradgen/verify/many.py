@@ -9,7 +9,8 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import mpmath
 from mpmath import mpf
@@ -22,54 +23,68 @@ from gradgen.share import share
 from gradgen.ulp import LARGEST
 from gradgen.verify.quantity import Exact, Point, Quantity
 
-_BITS = 4000  # of what is exact: more than formulas lose
+_BITS = 4000  # of what is exact: more than formulas of one input lose,
+_BITS_OF_SEVERAL = 1000  # and of several, which do not meet
 _FEW_BITS = 400  # where a function is mpmath's, of which there are fewer numbers too
 _FEWER = 8
 _FARTHEST = 14  # the power of two up to which edges are looked for
 # At most, by formulas with a removable singularity, for each power of two that an input is closer to it
 _BITS_LOST = 40
+_NEAR = 2  # of three tuples so many are of inputs near 1
 _STEP = mpf(2) ** -60  # by which an input is moved for the scale
+
+Interval = tuple[float, float]
 
 
 def applies(formula: Formula) -> bool:
-    """Whether an op is of the kind that `samples` knows: one input, one output, no derivatives of the user's own."""
-    return len(formula.tensors) == len(formula.outputs) == 1 and not formula.derivatives
+    """Whether an op is of the kind that `samples` knows: without derivatives of the user's own."""
+    return not formula.derivatives
 
 
 def samples(
     formula: Formula,
     hyper: Mapping[str, float | bool],
     count: int,
-    interval: tuple[float, float] = (-math.inf, math.inf),
+    intervals: Mapping[str, Interval] = MappingProxyType({}),
     has_edges: bool = False,
 ) -> list[tuple[Point, dict[Quantity, Exact]]]:
-    """Value and gradient, where these are normal numbers, at random numbers of ordinary size in an open interval.
+    """Values and gradients, where these are normal numbers, at random inputs of ordinary size in open intervals.
 
-    With `has_edges` also at numbers up to 2**14 beside those at which a part of the formula overflows or vanishes.
+    With `has_edges`, of one input also at numbers up to 2**14 beside those at which a part of the formula overflows or
+    vanishes.
     """
     graph = Graph(p.name for p in formula.scalars)
-    (x,) = (p.name for p in formula.tensors)
-    value = share(formula, graph)(formula.outputs[0])
-    roots = [value, *gradient(value, [graph.input(x)])]
+    names = [p.name for p in formula.tensors]
+    values = [*map(share(formula, graph), formula.outputs)]
+    quantities = [Quantity(k, ()) for k in range(len(values))]
+    roots = [*values]
+    for k, value in enumerate(values):
+        roots += gradient(value, [*map(graph.input, names)])
+        quantities += [Quantity(k, (name,)) for name in names]
     order = topological(roots)
     exact = mpfr.Program(order, roots)
     is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
-    bits = _BITS if is_quick else _FEW_BITS
-    numbers = _ordinary(random.Random(formula.name), *interval, count if is_quick else count // _FEWER)
-    if has_edges:
+    bits = (_BITS if len(names) == 1 else _BITS_OF_SEVERAL) if is_quick else _FEW_BITS
+    randoms, count = random.Random(formula.name), count if is_quick else count // _FEWER
+    near = 0 if len(names) == 1 else _NEAR  # where summands are alike, their roundings add up
+    columns = [_ordinary(randoms, *intervals.get(name, (-math.inf, math.inf)), count, near) for name in names]
+    rows: Iterable[tuple[float, ...]] = zip(*columns, strict=True)
+    if has_edges and len(names) == 1:
         nearest = 2.0 ** (-bits / _BITS_LOST)
-        numbers = itertools.chain(numbers, (edge for edge in _edges(order, x, hyper) if abs(edge) > nearest))
+        rows = itertools.chain(rows, ((edge,) for edge in _edges(order, names[0], hyper) if abs(edge) > nearest))
     found = []
     with mpmath.workprec(bits):
         scalars = {name: number if isinstance(number, bool) else mpf(number) for name, number in hyper.items()}
-        for number in numbers:
-            here, moved = (exact({x: mpf(number) * (1 + shift), **scalars}) for shift in (0, _STEP))
-            quantities = {}
-            for wrt, right, beside in zip(((), (x,)), here, moved, strict=True):
-                if mpmath.isfinite(right) and sys.float_info.min <= abs(right) <= LARGEST["float64"]:
-                    scale = abs(beside - right) / _STEP
-                    quantities[Quantity(0, wrt)] = Exact(right, lambda scale=scale: scale)  # type: ignore[misc]
-            found.append(({x: number}, quantities))
+        for row in rows:
+            here = dict(zip(names, map(mpf, row), strict=True)) | scalars
+            right = exact(here)
+            moved = [exact({**here, name: here[name] * (1 + _STEP)}) for name in names]
+            at = {}
+            for k, quantity in enumerate(quantities):
+                if mpmath.isfinite(right[k]) and sys.float_info.min <= abs(right[k]) <= LARGEST["float64"]:
+                    scale = max(abs(beside[k] - right[k]) for beside in moved) / _STEP
+                    at[quantity] = Exact(right[k], lambda scale=scale: scale)  # type: ignore[misc]
+            found.append((dict(zip(names, row, strict=True)), at))
     return found
 
 
@@ -78,12 +93,16 @@ def _edges(order: Sequence[Node], x: str, hyper: Mapping[str, float | bool]) -> 
     return points.edges(points.sizes(compute, x, hyper), "float64", _FARTHEST)
 
 
-def _ordinary(randoms: random.Random, low: float, high: float, count: int) -> Iterator[float]:
-    """Numbers inside an interval, from 2**-8 to 2**5 in size, or half of them evenly spread where it is finite."""
-    while count:
-        x = randoms.choice([-1, 1]) * 2.0 ** randoms.uniform(-8, 5)
-        if math.isfinite(high - low) and randoms.random() < 0.5:
-            x = randoms.uniform(low, high)
-        if low < x < high:
-            count -= 1
-            yield x
+def _ordinary(randoms: random.Random, low: float, high: float, count: int, near: int) -> Iterator[float]:
+    """Numbers inside an interval, from 2**-8 to 2**5 in size, or half of them evenly spread where it is finite.
+
+    Where there are such, by turns `near` ones from 1/2 to 2.
+    """
+    for k in range(count):
+        reach = (-1, 1) if near and k % (near + 1) and low < 1 < high else (-8, 5)
+        x = math.nan
+        while not low < x < high:
+            x = randoms.choice([-1, 1]) * 2.0 ** randoms.uniform(*reach)
+            if math.isfinite(high - low) and randoms.random() < 0.5:
+                x = randoms.uniform(low, high)
+        yield x
