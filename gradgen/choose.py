@@ -75,17 +75,17 @@ class Choice:
         return self._twins.get(node, (node, 1))
 
     def _look_densely(self, nodes: Sequence[Node]) -> None:
-        """Compensate what is near the bar at ordinary inputs: roundings of several add up at few of them, and at others
-        by more.
+        """Compensate what is near the bar at ordinary inputs.
 
-        Forms were not chosen by that, which would be by chance.
+        Roundings of several inputs add up in few of all tuples, and in others than those by more. The search for forms
+        does not see them: which form has the least of them in these would be chance.
         """
         standing = self._standing
         standing.references.look_densely()
         for node in nodes:
+            self._corrections.forget(node)
             standing.quality[node] = standing.measured(node, standing.forms[node], near=True)
-            if not has_marks([standing.forms[node]]):
-                self._corrections.compensate(node, bar=TARGET)
+            self._corrections.compensate(node, bar=TARGET)
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
         """The errors where inputs are labels, about 1, or nearly meet."""
@@ -110,6 +110,7 @@ class Choice:
         quality = standing.measured(node, form, near=True)
         if rank(quality) < rank(told):
             standing.take(node, form, quality, [], how, "the other is off where inputs nearly meet, or are about 1")
+            self._corrections.forget(node)
             self._elsewhere[node] = quality
 
     def _settle(self, node: Node) -> None:

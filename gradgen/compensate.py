@@ -15,7 +15,7 @@ from functools import reduce
 import sympy
 from sympy import Expr
 
-from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, is_division, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, inputs_of, is_division, rebuilt, substitute, topological
 from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
 
 
@@ -86,6 +86,7 @@ class _Errors:
     def __init__(self, own: frozenset[Node] | None = None, functions: bool = False) -> None:
         self._known: dict[Node, Node | None] = {}
         self._own, self._functions = own, functions
+        self._cancelling: set[Node] = set()  # with what is made of them
 
     @property
     def found(self) -> dict[Node, Node]:
@@ -96,7 +97,14 @@ class _Errors:
         for node in topological([root], stop=self._known.keys()):
             if node not in self._known and node.op not in CONDITIONS:
                 self._known[node] = self._error(node)
+                if self._cancels(node) or (node.op not in _STEEP and not self._cancelling.isdisjoint(node.args)):
+                    self._cancelling.add(node)
         return self._known[root]
+
+    def _cancels(self, node: Node) -> bool:
+        """Whether nothing but its error may be left of a node: a sum of what has errors, of several inputs."""
+        inherits = node.op == "add" and any(self._known[arg] is not None for arg in node.args)
+        return inherits and len({*inputs_of([node])} - node.graph.hyper) > 1
 
     def _counts(self, node: Node, error: Node | None) -> Node | None:
         """The rounding error of a node itself, if it counts."""
@@ -161,7 +169,7 @@ class _Errors:
             total = node.graph.apply(FUNCTION_ERRORS[node.op], *node.args, node)
         for arg, slope in zip(node.args, _slopes(node), strict=True):
             error = self._known[arg]
-            if error is not None and node.op in _PERIODIC:  # beyond a period the first order tells nothing
+            if error is not None and (node.op in _PERIODIC or (node.op in _STEEP and arg in self._cancelling)):
                 is_small = node.graph.apply("lt", node.graph.apply("abs", error), 1)
                 error = node.graph.where(is_small, error, node.graph.const(0))
             if error is not None and node.op in PRODUCTS and arg is node.args[0]:
@@ -200,7 +208,11 @@ def _quotient_error(a: Node, b: Node, quotient: Node, more: Node | None = None) 
     return quotient.graph.apply("quotient_error", a, b, quotient, more or quotient.graph.const(0))
 
 
+# Functions of which the first order tells nothing where the argument is off by more than 1: all arguments of these,
 _PERIODIC = frozenset({"sin", "cos", "tan", "sin_pi", "cos_pi"})
+# and moderate ones of those, beyond which they are constant, 0 or infinite
+_STEEP = frozenset({"exp", "expm1", "exp2", "sinh", "cosh", "tanh", "sech", "csch", "erf", "erfc", "erfcx"})
+_STEEP |= {"sigmoid", "logistic_density", "softplus", *PRODUCTS}
 _ARITHMETIC = frozenset({"add", "mul", "damp", "xmul", "unit", "where", *CONDITIONS})
 
 

@@ -35,10 +35,15 @@ class Corrections:
         self._needs_none: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
 
+    def forget(self, node: Node) -> None:
+        """What is known of a form that is another one now, or is looked at in other points."""
+        self._needs_none.discard(node)
+        self._uncorrected.pop(node, None)
+
     def compensate(self, node: Node, bar: float = BAR) -> None:
         """Where rounding alone puts a float64 result near the bar or above it, compute it in compensated arithmetic.
 
-        All of it only above the bar. It does nothing for subnormal results. Where float32 meets the target without the
+        All of it only above `bar`. It does nothing for subnormal results. Where float32 meets the target without the
         corrections that float64 needs, it goes without.
         """
         standing = self._standing
@@ -74,7 +79,7 @@ class Corrections:
     def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""
         standing = self._standing
-        best, notes = standing.forms[node], standing.notes[node]
+        (best,), notes = unmarked([standing.forms[node]]), standing.notes[node]
         found: dict[Node, tuple[list[Note], str]] = {best: (notes, "")}
         if node in self._unpatched:
             form, before = self._unpatched[node]

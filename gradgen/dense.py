@@ -124,7 +124,7 @@ def _numbers() -> Array:
 
 @cache
 def _tuples(count: int) -> Array:
-    """float32 numbers for so many inputs, of ordinary size, every fourth of them negative."""
+    """float32 numbers for so many inputs, of ordinary size, about a quarter of them negative."""
     randoms = random.Random(0)
 
     def number(within: int) -> float:

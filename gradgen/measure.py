@@ -31,6 +31,7 @@ _SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
 _LARGE_SUBNORMAL = 1000.0  # an error that counts where the result is a subnormal number, too
+_UNFAIR = 1000.0  # errors from which on it counts how often they are,
 _MOST_PEAKS = 8  # and of all results together,
 _MOST_MORE = 1000  # until so many points have been added
 _NEIGHBOURS = 24
@@ -407,7 +408,9 @@ class Reference:
                 self._add(self._tuples.suspects(roots))
                 found = self._every(roots, columns, wide)
             has_more = self.dtype == "float32" and is_dense and len(self._tensors) == 1  # near a peak, `Dense`
-            tops = self._peaks(found) if not has_more and len(self._points) < self._base + _MOST_MORE else []
+            is_fair = max(float(errors.max(initial=0.0)) for errors in found) <= _UNFAIR
+            is_full = len(self._points) >= self._base + _MOST_MORE
+            tops = [] if (has_more and is_fair) or is_full else self._peaks(found)
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
             found = self._every(roots, columns, wide)
             if self.dtype == "float32" and not wide:

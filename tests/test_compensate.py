@@ -15,13 +15,17 @@ from building import build
 from mpmath import mpf
 from nodes import parsed
 
+from generated import _runtime as rt
+from generated.neuron import neuron
 from gradgen.choose import Arithmetic, Choice
-from gradgen.compensate import Compensation, marked
+from gradgen.compensate import Compensation, has_marks, marked
 from gradgen.evaluate import values
-from gradgen.graph import Node, topological
+from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
+from gradgen.quality import BAR
+from gradgen.references import References
 from gradgen.standing import Problem
 
 EXPRESSIONS = [
@@ -113,6 +117,35 @@ def test_an_argument_that_is_off_by_periods_is_not_corrected() -> None:
     (whole,) = Compensation([marked(parsed("sin(x*y)"))]).roots
     point = {"x": 1.1e200, "y": 1.3}
     assert abs(Program(topological([whole]), FORMATS["float64"]).at(point)[-1]) <= 1
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+def test_a_sum_of_which_no_digit_is_left_is_not_corrected(path: str) -> None:
+    """sigmoid(w0*x0 + w1*x1 + w2) was 2.7, and -1194, where the products cancel but for what rounding took of them."""
+    generator = torch.Generator().manual_seed(0)
+    w0, x0, x1 = (10 ** (6 + 5 * torch.rand(20_000, generator=generator, dtype=torch.float64)) for _ in range(3))
+    w1 = -w0 * x0 / x1
+    columns = [x.requires_grad_() for x in (w0, x0, w1, x1, torch.full_like(w0, 0.3))]
+    with rt.force_path("torch") if path == "torch" else nullcontext():
+        out = neuron(*columns)
+        (slope,) = torch.autograd.grad(out.sum(), columns[-1])
+    assert ((out >= 0) & (out <= 1)).all()
+    assert ((slope >= 0) & (slope <= 0.5)).all()  # of which a correction may be as much as the rest
+
+
+def test_roundings_that_add_up_in_few_tuples_are_seen() -> None:
+    """Of the hundreds of points that forms are chosen by none shows them."""
+    names, graph = [*"abcde"], Graph()
+    a, b, c, d, e = map(graph.input, names)
+    node = graph.apply("logistic_density", a * b + c * d + e)
+    references = References([node], names, {})
+    (before,) = references.measured([node], [0], near=True)
+    references.look_densely()
+    (after,) = references.measured([node], [0], near=True)
+    assert before.double.error < after.double.error
+    choice = Choice(Problem([node], [], names, {}))
+    assert has_marks([choice.form(node)])
+    assert choice.quality(node).double.error <= BAR
 
 
 def test_what_is_not_marked_stays_as_it_is() -> None:

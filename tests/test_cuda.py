@@ -40,7 +40,8 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 # Compiled without a GPU
 # ---------------------------------------------------------------------------------------------------------------------
 
-# What tells the orders apart is the arithmetic of indices, and the architectures registers: one stands for all.
+# What tells the orders apart is the arithmetic of indices, for which one architecture stands for all. The others differ
+# in how many registers a kernel takes, each tried with two of the types.
 TARGETS = [
     *itertools.product(["sm_90"], DTYPES, ["rows", "strided"]),
     *itertools.product(["sm_80"], [torch.float32, torch.bfloat16], ["rows"]),

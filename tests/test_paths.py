@@ -147,6 +147,7 @@ def scales(op: Op, inputs: Sequence[Tensor]) -> list[Tensor]:
                 slopes = torch.autograd.grad(value.sum(), wanted, retain_graph=True, materialize_grads=True)
                 for leaf, slope in zip(wanted, slopes, strict=True):
                     shift = (leaf * slope).detach().abs()
+                    # Also where the slope itself overflows, as r*(cos(t) + sin(t)) next to the largest r
                     shift[shift.isinf() & leaf.isfinite()] = torch.finfo(torch.float64).max
                     magnitude = torch.maximum(magnitude, shift.nan_to_num(0, 0, 0))
             found.append(magnitude.nan_to_num(0, 0, 0))

@@ -640,6 +640,23 @@ def test_many_tuples_of_several_outputs_with_what_is_exact(tmp_path: Path) -> No
         assert float(exact[Quantity(0, ("x",))].scale()) == pytest.approx(float(2 * y**2))
 
 
+def test_what_is_exact_of_several_inputs_is_so_beside_1(tmp_path: Path) -> None:
+    """exp(x*y) is the smallest number or so, and (1 + exp(x*y))**2 has that in its last bits."""
+    written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return log((1 + exp(x*y))**2)\n", tmp_path)
+    found = many.samples(written, {}, 20, {"x": (25.0, 26.0), "y": (-27.2, -27.0)})
+    for point, exact in found:
+        with mpmath.workprec(3000):
+            right = 2 * mpmath.log1p(mpmath.exp(mpf(point["x"]) * mpf(point["y"])))
+            assert abs(exact[Quantity(0, ())].value / right - 1) < 2**-100
+
+
+def test_many_tuples_of_several_are_near_1_mostly(tmp_path: Path) -> None:
+    """Where summands are alike their roundings add up."""
+    written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return x + y\n", tmp_path)
+    tuples = [(*point.values(),) for point, _ in many.samples(written, {}, 300)]
+    assert sum(all(0.5 <= abs(x) <= 2 for x in row) for row in tuples) >= 200
+
+
 def test_what_is_off_between_a_few_numbers_alone_is_found_at_many(tmp_path: Path) -> None:
     written = formula("@op\ndef f(x: Tensor):\n    return x\n", tmp_path)
     found = many.samples(written, {}, 1000)

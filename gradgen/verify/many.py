@@ -24,7 +24,7 @@ from gradgen.ulp import LARGEST
 from gradgen.verify.quantity import Exact, Point, Quantity
 
 _BITS = 4000  # of what is exact: more than formulas of one input lose,
-_BITS_OF_SEVERAL = 1000  # and of several, which do not meet
+_BITS_OF_SEVERAL = 2500  # and of several, which do not meet: 1 beside the smallest number, or its square
 _FEW_BITS = 400  # where a function is mpmath's, of which there are fewer numbers too
 _FEWER = 8
 _FARTHEST = 14  # the power of two up to which edges are looked for
@@ -96,7 +96,7 @@ def _edges(order: Sequence[Node], x: str, hyper: Mapping[str, float | bool]) -> 
 def _ordinary(randoms: random.Random, low: float, high: float, count: int, near: int) -> Iterator[float]:
     """Numbers inside an interval, from 2**-8 to 2**5 in size, or half of them evenly spread where it is finite.
 
-    Where there are such, by turns `near` ones from 1/2 to 2.
+    After each of these, where the interval has some, `near` ones from 1/2 to 2 in size.
     """
     for k in range(count):
         reach = (-1, 1) if near and k % (near + 1) and low < 1 < high else (-8, 5)
