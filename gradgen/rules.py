@@ -277,6 +277,20 @@ RULES: tuple[Rule, ...] = (
         "the product overflows before the quotient does",
         tried=True,
     ),
+    *(
+        Rule(pattern, replacement, "what is taken off within is only added again", tried=True)
+        for pattern, replacement in (
+            ("w + softplus(u - w)", "logaddexp(u, w)"),
+            (
+                "w + softplus(v*(u - w))/v",
+                "where(ge(v*(u - w), 0), u, w) + softplus(-modulus(v*(u - w)))/v",
+            ),
+            (
+                "w + v*softplus((u - w)/v)",
+                "where(ge((u - w)/v, 0), u, w) + v*softplus(-modulus((u - w)/v))",
+            ),
+        )
+    ),
     Rule(
         "softplus(a*u)",
         "a*(where(ge(u, 0), u, 0) + softplus(-modulus(a*u))/a)",

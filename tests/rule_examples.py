@@ -164,6 +164,13 @@ EXAMPLES = {
     "v*softplus(u/v) - u": Example("k*log(1 + exp(x/k)) - x", x=100.0, k=1.67),
     "softplus(u) - v*u": Example("log(1 + exp(x)) - k*x", x=50.0, k=1.0),
     "softplus(v*u)/u": Example("log(1 + exp(k*x))/k", after="softplus(v*u)/u", x=1e308, k=40.0),
+    "w + softplus(u - w)": Example("y + log(1 + exp(x - y))", after="w + softplus(u - w)", x=0.25, y=-1e19),
+    "w + softplus(v*(u - w))/v": Example(
+        "y + log(1 + exp(k*(x - y)))/k", after="w + softplus(v*(u - w))/v", x=0.25, y=-1e19, k=1.67
+    ),
+    "w + v*softplus((u - w)/v)": Example(
+        "y + k*log(1 + exp((x - y)/k))", after="w + v*softplus((u - w)/v)", x=0.25, y=-1e19, k=1.67
+    ),
     "softplus(a*u)": Example("log(1 + exp(40*x))/40", after="softplus(a*u)", x=1e308),
     "softplus(u) - maximum(u, 0)": Example("log(1 + exp(x)) - maximum(x, 0)", x=60.0),
     "softplus(-u) - softplus(u)": Example("log(1 + exp(-x)) - log(1 + exp(x))", x=1e-10),
