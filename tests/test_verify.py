@@ -628,14 +628,17 @@ def test_many_float64_numbers_with_what_is_exact(tmp_path: Path) -> None:
 
 
 def test_many_tuples_of_several_outputs_with_what_is_exact(tmp_path: Path) -> None:
-    written = formula("@op\ndef f(x: Tensor, y: Tensor):\n    return x*y**2, x - y\n", tmp_path)
+    written = formula(
+        "@op\ndef f(x: Tensor, y: Tensor, z: Tensor(grad=False)):\n    return x*y**2 + z, x - y\n", tmp_path
+    )
     found = many.samples(written, {}, 50, {"y": (0.5, math.inf)})
+    assert {wrt for _, exact in found for _, wrt in exact} == {(), ("x",), ("y",)}
     assert len({(*point.values(),) for point, _ in found}) == 50
     for point, exact in found:
         assert point["y"] > 0.5
         with mpmath.workprec(300):
-            x, y = mpf(point["x"]), mpf(point["y"])
-            expected = {(0, ()): x * y**2, (0, ("x",)): y**2, (0, ("y",)): 2 * x * y, (1, ()): x - y, (1, ("y",)): -1}
+            x, y, z = (mpf(point[name]) for name in "xyz")
+            expected = {(0, ()): x * y**2 + z, (0, ("x",)): y**2, (0, ("y",)): 2 * x * y, (1, ()): x - y}
             assert {(*key,): exact[Quantity(*key)].value for key in expected} == expected
         assert float(exact[Quantity(0, ("x",))].scale()) == pytest.approx(float(2 * y**2))
 

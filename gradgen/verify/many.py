@@ -57,10 +57,10 @@ def samples(
     names = [p.name for p in formula.tensors]
     values = [*map(share(formula, graph), formula.outputs)]
     quantities = [Quantity(k, ()) for k in range(len(values))]
-    roots = [*values]
+    roots, differentiable = [*values], [p.name for p in formula.tensors if p.grad]
     for k, value in enumerate(values):
-        roots += gradient(value, [*map(graph.input, names)])
-        quantities += [Quantity(k, (name,)) for name in names]
+        roots += gradient(value, [*map(graph.input, differentiable)])
+        quantities += [Quantity(k, (name,)) for name in differentiable]
     order = topological(roots)
     exact = mpfr.Program(order, roots)
     is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
