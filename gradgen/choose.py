@@ -65,8 +65,9 @@ class Choice:
                 self._settle(node)
         self._elsewhere: dict[Node, Quality] = {}
         if len(problem.tensors) > 1:
-            self._look_densely([*dict.fromkeys(nodes)])
-            self._elsewhere = self._errors_elsewhere([*dict.fromkeys(nodes)])
+            reported = [*dict.fromkeys(nodes)]
+            self._look_densely(reported)
+            self._elsewhere = self._errors_elsewhere(reported)
             for node in self._elsewhere:
                 self._mend_elsewhere(node)
 

@@ -86,7 +86,7 @@ class _Errors:
     def __init__(self, own: frozenset[Node] | None = None, functions: bool = False) -> None:
         self._known: dict[Node, Node | None] = {}
         self._own, self._functions = own, functions
-        self._cancelling: set[Node] = set()  # with what is made of them
+        self._cancelling: set[Node] = set()  # those of `_cancels`, with what is made of them
 
     @property
     def found(self) -> dict[Node, Node]:

@@ -36,7 +36,7 @@ class Corrections:
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
 
     def forget(self, node: Node) -> None:
-        """What is known of a form that is another one now, or is looked at in other points."""
+        """Drop what is known of a result whose form is another one now, or is looked at in other points."""
         self._needs_none.discard(node)
         self._uncorrected.pop(node, None)
 
