@@ -47,7 +47,7 @@ def test_kernels_compile(op: Op, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_some_compile_every_day(target: str) -> None:
     swish, bce = (next(op for op in OPS if op.name == name) for name in ("swish", "bce_with_logits"))
-    compile_for(target, rt._DISPATCH_SOURCE)
+    compile_for(target, rt._COMMON_SOURCE)
     compile_for(target, swish.kernels["backward"].cpu_source(torch.float16))
     compile_for(target, bce.kernels["backward"].cpu_source(torch.float32, sums=(True, False)))
 
@@ -64,7 +64,7 @@ int main(void)
         pointers[k] = data[k];
     if (fread(data, sizeof data[0], {inputs}, stdin) != {inputs})
         return 1;
-    gg_run({count}, 1, 1, 0, NULL, pointers, scalars);
+    gg_compute({count}, pointers, scalars);
     return fwrite(data[{inputs}], sizeof data[0], {operands} - {inputs}, stdout) != {operands} - {inputs};
 }}
 """

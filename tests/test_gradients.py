@@ -157,13 +157,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, tuple[boo
 
 
 def _requests() -> list[Any]:
-    """All subsets of inputs of all operations; many of those of the neuron are slow, having a kernel each."""
+    """All subsets of inputs of all operations; of the neuron those of one input, all and, which are slow, all but one."""
     cases = []
     for op in OPS:
+        every = len(op.differentiable)
         for subset in subsets(op.differentiable):
-            many = len(op.differentiable) > 3 and 1 < len(subset) < len(op.differentiable)
             names = "+".join([op.tensors[k] for k in subset])
-            cases.append(pytest.param(op, subset, id=f"{op}-{names}", marks=[pytest.mark.slow] if many else []))
+            marks = [pytest.mark.slow] if every > 3 and len(subset) == every - 1 else []
+            if every <= 3 or len(subset) in (1, every - 1, every):
+                cases.append(pytest.param(op, subset, id=f"{op}-{names}", marks=marks))
     return cases
 
 

@@ -44,12 +44,16 @@ def reset() -> None:
 
 
 def test_the_whole_gallery() -> None:
-    """One kernel for each op and its neighbours, forward, and no more than one backward."""
+    """One kernel for each op and its neighbours, forward, and no more than one backward.
+
+    But for compensated ones, of which the compiler may make one more: they have very many operations.
+    """
     function = with_neighbours(OPS)
     inputs = [tensor for k, op in enumerate(OPS) for tensor in op.sample((64 + k,), dtype=torch.float32)]
     metrics.reset()
     found = results_and_gradients(torch.compile(function, fullgraph=True), inputs)
-    assert len(OPS) < metrics.generated_kernel_count <= 2 * len(OPS)
+    compensated = sum(any("corrected(" in kernel.code for kernel in op.kernels.values()) for op in OPS)
+    assert len(OPS) < metrics.generated_kernel_count <= 2 * len(OPS) + compensated
     for ours, expected in zip(found, results_and_gradients(function, inputs), strict=True):
         assert (ours is None) == (expected is None)
         if ours is not None:
