@@ -157,7 +157,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, tuple[boo
 
 
 def _requests() -> list[Any]:
-    """All subsets of inputs of all operations; of the neuron those of one input, all and, which are slow, all but one."""
+    """All subsets of inputs of all operations; of the neuron those of one input, all and, slowly, all but one."""
     cases = []
     for op in OPS:
         every = len(op.differentiable)
