@@ -130,6 +130,21 @@ def test_nan_and_infinity_reach_the_sum() -> None:
     assert found[2] == -torch.inf
 
 
+def test_of_more_operands_than_an_integer_has_bits() -> None:
+    names = [f"x{k}" for k in range(40)]
+    kernel = rt.Kernel(
+        "many",
+        tensors=tuple(names),
+        results=tuple([f"y{k}" for k in range(40)]),
+        code="\n".join([f"const real y{k} = {k + 1} * x{k};" for k in range(40)]),
+        expression=lambda *_: pytest.fail("the kernel serves"),
+    )
+    inputs = [torch.full((5, 3), float(k)) for k in range(40)]
+    shapes = [torch.Size([3]) if k % 2 else torch.Size([5, 3]) for k in range(40)]
+    for k, found in enumerate(kernel(inputs, shapes=shapes)):
+        assert found.tolist() == (inputs[k] * (k + 1)).sum_to_size(shapes[k]).tolist()
+
+
 @pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
 @pytest.mark.parametrize("small", [(3,), (), (4, 1)], ids=str)
 def test_all_paths_and_both_orders_agree(op: Op, small: tuple[int, ...]) -> None:
