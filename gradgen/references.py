@@ -50,11 +50,7 @@ class References:
     def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
         """The errors of forms of some columns where one of several inputs is 0, or about 1, or two nearly meet."""
         at = {
-            dtype: [
-                {**point, **self._hyper}
-                for found in (points.labels, points.beside_one, points.meeting)
-                for point in found(self._tensors, dtype)
-            ]
+            dtype: [{**point, **self._hyper} for point in points.elsewhere(self._tensors, dtype)]
             for dtype in ("float32", "float64")
         }
         printed = [*map(printed_alone, forms)]

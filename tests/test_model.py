@@ -299,3 +299,9 @@ def test_exact_functions_are_those_of_the_table(op: str, x: float) -> None:
 def test_exact_functions_of_two(op: str, x: float, y: float) -> None:
     expected = {"maximum": np.maximum, "minimum": np.minimum}[op](x, y)
     assert np.array_equal(computed(f"{op}(x, y)", "float64", x, y), expected, equal_nan=True)
+
+
+def test_the_points_looked_at_grow_with_the_inputs_no_faster_than_they_must() -> None:
+    counts = [len([*points.elsewhere([f"x{k}" for k in range(count)], "float64")]) for count in (2, 5, 12, 40)]
+    assert counts[:2] == [156, 540]  # all of them
+    assert max(counts) <= 1200
