@@ -15,6 +15,7 @@ from functools import reduce
 import sympy
 from sympy import Expr
 
+from gradgen.divisors import REPEATED_DIVISIONS
 from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, inputs_of, is_division, rebuilt, substitute, topological
 from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
 
@@ -60,12 +61,33 @@ class Compensation:
         for node in topological(roots):
             new[node] = rebuilt(node, new)
             if node.op in MARKS:
-                (value,) = new[node].args
+                value = _divided(new[node].args[0])
                 errors = by_mark[node.op] if node.op in by_mark else _Errors(_arguments(value))
                 error = errors(value)
                 new[node] = value if error is None else value.graph.apply("corrected", value, error)
                 self.errors |= errors.found
         self.roots = [new[root] for root in roots]
+
+
+def _divided(root: Node) -> Node:
+    """The root with a / b / b in place of a * b**-2, which is no number, and its error none, where b**-2 vanishes."""
+    new: dict[Node, Node] = {}
+    for node in topological([root]):
+        found = rebuilt(node, new)
+        reciprocal = (
+            next((arg for arg in found.args if _is_repeated_division(arg)), None) if found.op == "mul" else None
+        )
+        if reciprocal is not None:
+            base, exponent = reciprocal.args
+            found = found.args[0] if reciprocal is found.args[1] else found.args[1]
+            for _ in range(-int(exponent.number or 0)):
+                found = found * base.graph.inverse(base)
+        new[node] = found
+    return new[root]
+
+
+def _is_repeated_division(node: Node) -> bool:
+    return node.op == "pow" and node.args[1].number in REPEATED_DIVISIONS
 
 
 def _arguments(root: Node) -> frozenset[Node]:

@@ -9,7 +9,7 @@ from sympy import Integer
 from gradgen.graph import HALF, RECIPROCALS, Node, rebuilt, topological
 from gradgen.ranges import Ranges
 
-_REPEATED = RECIPROCALS - {Integer(-1), -HALF}  # powers that several divisions would compute
+REPEATED_DIVISIONS = RECIPROCALS - {Integer(-1), -HALF}  # powers that several divisions would compute
 _TAME = 2.0**16  # up to its fourth power, and down to that of its inverse, all is well within float32
 
 
@@ -20,7 +20,7 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
     for node in topological(roots):
         found = rebuilt(node, new)
         exponent = found.args[1].number if found.op == "pow" else None
-        if exponent is not None and exponent in _REPEATED and _is_tame(found.args[0], ranges):
+        if exponent is not None and exponent in REPEATED_DIVISIONS and _is_tame(found.args[0], ranges):
             found = found.graph.inverse(found.args[0] ** -exponent)
         new[node] = found
     return [new[root] for root in roots]

@@ -539,6 +539,26 @@ def cbrt_error(x: Tensor, y: Tensor) -> Tensor:
 '''
 NEEDS["cbrt_error"] = ("product_error", "twofold")
 
+C["hypot_error"] = """\
+/* What y, computed as the root of a^2 + b^2, lacks: (a^2 + b^2 - y^2)/2y. Of smaller y the squares are not known. */
+FN real hypot_error(real a, real b, real y) {
+    const double large = fmax(fabs(a), fabs(b)), small = fmin(fabs(a), fabs(b));
+    const twofold p = twofold_product(large, large), q = twofold_product(small, small), square = twofold_product(y, y);
+    const double gap = ((p.high - square.high) + q.high) + ((p.low - square.low) + q.low);
+    return y > 1e-140 ? known_error(gap / (2 * (double)y)) : 0;
+}
+"""
+TORCH["hypot_error"] = '''\
+def hypot_error(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
+    """What y, computed as the root of a**2 + b**2, lacks: (a**2 + b**2 - y**2)/2y."""
+    dtype, a, b, y = y.dtype, torch.abs(a.double()), torch.abs(b.double()), y.double()
+    large, small = torch.maximum(a, b), torch.minimum(a, b)
+    p, q, square = large * large, small * small, y * y
+    low = (product_error(large, large, p) - product_error(y, y, square)) + product_error(small, small, q)
+    return torch.where(y > 1e-140, known_error((((p - square) + q) + low) / (2 * y), dtype), 0.0)
+'''
+NEEDS["hypot_error"] = ("product_error", "twofold")
+
 C["tanh_less"] = """\
 /* tanh(x) - y for a y that is next to it. */
 FN double tanh_less(double x, double y) {

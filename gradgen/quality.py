@@ -78,9 +78,11 @@ def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
 
 
 def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
-    """Whether a form is better, or float64 gains by it and float32 does not suffer."""
+    """Whether a form is better, or float64 gains by it and is a number wherever it was, and float32 does not suffer."""
     if is_better(new, new_cost, old, old_cost):
         return True
+    if old.double.error < math.inf == new.double.error:
+        return False
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
     gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)
     return gains and steps(min(new.single, new.wide)) <= steps(min(old.single, old.wide))

@@ -844,11 +844,15 @@ COSINES = "a, b, t", "sqrt(a**2 + b**2 - 2*a*b*cos(t))"
 GGX = "c, a", "a**2/(pi*(c**2*(a**2 - 1) + 1)**2)"  # of microfacets
 HENYEY = "g, c", "(1 - g**2)/(4*pi*(1 + g**2 - 2*g*c)**Rational(3, 2))"  # of scattering
 ANNUITY = "r, n: float = 30.0", "(1 - (1 + r)**(-n))/r"
+THREE = "a, b, c", "tanh(a*b - b*c + c)/sqrt(1 + (a*b)**2)"
+ROUNDED = [(-5.498040679184166, -0.3611483948638097, -0.06492382680376167), (0.7278229, 1.95967507, 0.618161619)]
+EXTREME = [(6.280646970173026e-91, -5.513907482725397e307, -0.1149068516339949), (4.2e180, 1.5, 3.7e-181)]
 
 
 @pytest.mark.parametrize(
     ("signature", "formula", "dtype", "points"),
     [
+        pytest.param(*THREE, "float64", [*ROUNDED, *EXTREME], marks=pytest.mark.slow),
         (*COSINES, "float64", [(1.0, 1.0, 1e-9), (3.0, 3.0, 1e-5), (1.0, 0.9999999289182604, 0.0)]),
         (*COSINES, "float32", [(1.0, 1.0, 2.0**-50), (1.0, 0.75, 0.01)]),
         (*GGX, "float64", [(1.0, 1e-9), (1.0, 1e-3), (0.5, 0.3), (0.999, 1e-4)]),
