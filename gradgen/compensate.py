@@ -9,7 +9,8 @@ that `function_errors` has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from functools import reduce
 
 import sympy
@@ -57,33 +58,43 @@ class Compensation:
     def __init__(self, roots: Sequence[Node]) -> None:
         new: dict[Node, Node] = {}
         self.errors: dict[Node, Node] = {}
-        by_mark = {"compensated": _Errors(), "extended": _Errors(functions=True)}
-        for node in topological(roots):
+        order = topological(roots)
+        uses = Counter(arg for node in order for arg in node.args)
+        shared = {node for node in order if uses[node] > 1}
+        by_mark = {"compensated": _Errors(shared), "extended": _Errors(shared, functions=True)}
+        for node in order:
             new[node] = rebuilt(node, new)
             if node.op in MARKS:
-                value = _divided(new[node].args[0])
-                errors = by_mark[node.op] if node.op in by_mark else _Errors(_arguments(value))
+                value = _divided(new[node].args[0], shared)
+                errors = by_mark[node.op] if node.op in by_mark else _Errors(shared, _arguments(value))
                 error = errors(value)
                 new[node] = value if error is None else value.graph.apply("corrected", value, error)
                 self.errors |= errors.found
         self.roots = [new[root] for root in roots]
 
 
-def _divided(root: Node) -> Node:
-    """The root with a / b / b in place of a * b**-2, which is no number, and its error none, where b**-2 vanishes."""
+def _divided(root: Node, shared: Container[Node]) -> Node:
+    """The root with a * b**-1 * b**-1 in place of a * b**-2, of which nothing is left where b**-2 vanishes alone.
+
+    That is where something else reads that power, too; else such a product is computed as a / b / b.
+    """
     new: dict[Node, Node] = {}
     for node in topological([root]):
         found = rebuilt(node, new)
-        reciprocal = (
-            next((arg for arg in found.args if _is_repeated_division(arg)), None) if found.op == "mul" else None
-        )
-        if reciprocal is not None:
-            base, exponent = reciprocal.args
-            found = found.args[0] if reciprocal is found.args[1] else found.args[1]
-            for _ in range(-int(exponent.number or 0)):
-                found = found * base.graph.inverse(base)
+        for top, reciprocal in _products(found):
+            if _is_repeated_division(reciprocal) and reciprocal in shared and top.number is None:
+                base, exponent = reciprocal.args
+                found = top
+                for _ in range(-int(exponent.number or 0)):
+                    found = found * base.graph.inverse(base)
+                break
         new[node] = found
     return new[root]
+
+
+def _products(node: Node) -> Sequence[tuple[Node, Node]]:
+    """The factors of a product, in either order."""
+    return (node.args, node.args[::-1]) if node.op == "mul" else ()  # type: ignore[return-value]
 
 
 def _is_repeated_division(node: Node) -> bool:
@@ -101,13 +112,14 @@ class _Errors:
     """What nodes lack of their exact values, to first order; None where that is nothing.
 
     Args:
+        shared: the nodes that several others read.
         own: the nodes whose own rounding errors count, by default all; of others what they inherit.
         functions: whether the errors of functions count.
     """
 
-    def __init__(self, own: frozenset[Node] | None = None, functions: bool = False) -> None:
+    def __init__(self, shared: Container[Node], own: Container[Node] | None = None, functions: bool = False) -> None:
         self._known: dict[Node, Node | None] = {}
-        self._own, self._functions = own, functions
+        self._shared, self._own, self._functions = shared, own, functions
         self._cancelling: set[Node] = set()  # those of `_cancels`, with what is made of them
 
     @property
@@ -162,12 +174,24 @@ class _Errors:
         for top, reciprocal in ((a, b), (b, a)):
             if reciprocal.op == "pow" and reciprocal.args[1].is_number(-1):
                 return self._of_quotient(top, reciprocal.args[0], node)
+        for top, reciprocal in ((a, b), (b, a)):
+            if _is_repeated_division(reciprocal) and reciprocal not in self._shared:
+                return self._of_quotients(top, reciprocal, node)
         if a.number is not None and is_division(a.number):
             divisor = node.graph.const(1 / a.number)
             self(divisor)
             return self._of_quotient(b, divisor, node)
         own = None if _is_power_of_two(a) else node.graph.apply("product_error", a, b, node)
         return _total(self._counts(node, own), _times(b, self._known[a]), _times(a, self._known[b]))
+
+    def _of_quotients(self, a: Node, reciprocal: Node, product: Node) -> Node | None:
+        """Of what is computed as a / b / b in place of a * b**-2."""
+        b, exponent = reciprocal.args
+        for _ in range(-int(exponent.number or 0) - 1):
+            quotient = a * b.graph.inverse(b)
+            self._known.setdefault(quotient, self._of_quotient(a, b, quotient))
+            a = quotient
+        return self._of_quotient(a, b, product)
 
     def _of_quotient(self, a: Node, b: Node, quotient: Node) -> Node | None:
         """Of what is computed in place of a / b."""

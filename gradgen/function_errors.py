@@ -540,7 +540,8 @@ def cbrt_error(x: Tensor, y: Tensor) -> Tensor:
 NEEDS["cbrt_error"] = ("product_error", "twofold")
 
 C["hypot_error"] = """\
-/* What y, computed as the root of a^2 + b^2, lacks: (a^2 + b^2 - y^2)/2y. Of smaller y the squares are not known. */
+/* What y, computed as the root of a^2 + b^2, lacks: (a^2 + b^2 - y^2)/2y; 0 below 1e-140 and beyond 1e154, where what
+   squares lack is no number. */
 FN real hypot_error(real a, real b, real y) {
     const double large = fmax(fabs(a), fabs(b)), small = fmin(fabs(a), fabs(b));
     const twofold p = twofold_product(large, large), q = twofold_product(small, small), square = twofold_product(y, y);
@@ -550,7 +551,7 @@ FN real hypot_error(real a, real b, real y) {
 """
 TORCH["hypot_error"] = '''\
 def hypot_error(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
-    """What y, computed as the root of a**2 + b**2, lacks: (a**2 + b**2 - y**2)/2y."""
+    """What y, computed as the root of a**2 + b**2, lacks: (a**2 + b**2 - y**2)/2y; 0 below 1e-140 and beyond 1e154."""
     dtype, a, b, y = y.dtype, torch.abs(a.double()), torch.abs(b.double()), y.double()
     large, small = torch.maximum(a, b), torch.minimum(a, b)
     p, q, square = large * large, small * small, y * y

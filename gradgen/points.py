@@ -34,7 +34,7 @@ _SIZES = {"float32": (0.7, 1.3, 9, 19, 38, 80, 97, 150), "float64": (0.7, 1.3, 9
 _NEAR = (2.0**-20, 2.0**-12)  # shares that are not rounded away
 _TINY = (2.0**-28, 2.0**-12)  # the square of the first is lost beside 1 in float64, too, and yet it is not extreme
 _FAR = (4, 5, 6, 8, 11, 15)  # powers of two
-_MOST_ELSEWHERE = 400  # of each kind of points, of which there are more than that from seven inputs on
+_MOST_ELSEWHERE = 400  # of each kind of points, of which there are more than that from eight inputs on
 _APART = (2.0**-6, 2.0**-20)  # how far, at most, those that are close to one another are from each other
 _OPPOSITE = 600  # the power of two, and its inverse, of two inputs whose quotient overflows or vanishes
 _OPPOSITES = 6  # pairs of those
@@ -100,8 +100,9 @@ def of_several(tensors: Sequence[str], dtype: str, magnitude: int) -> Iterator[d
 def elsewhere(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:
     """Numbers of a type for a function of several inputs, where one is 0, or about 1, or two nearly meet."""
     for kind in (labels, beside_one, meeting):
-        drawn = [*kind(tensors, dtype)]
-        yield from drawn[:: -(-len(drawn) // _MOST_ELSEWHERE)]
+        every = [*kind(tensors, dtype)]
+        places = sorted(random.Random(0).sample(range(len(every)), min(len(every), _MOST_ELSEWHERE)))
+        yield from (every[place] for place in places)
 
 
 def labels(tensors: Sequence[str], dtype: str) -> Iterator[dict[str, float]]:

@@ -78,10 +78,13 @@ def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
 
 
 def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
-    """Whether a form is better, or float64 gains by it and is a number wherever it was, and float32 does not suffer."""
+    """Whether a form is better, or float64 gains by it and float32 does not suffer.
+
+    One that is no number somewhere does not serve in place of one that is nowhere far off.
+    """
     if is_better(new, new_cost, old, old_cost):
         return True
-    if old.double.error < math.inf == new.double.error:
+    if old.double.error <= LOST and new.double.error == math.inf:
         return False
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
     gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)

@@ -295,9 +295,9 @@ def test_a_quotient_stays_one_beside_its_error() -> None:
     assert Program(order, FORMATS["float64"]).at({"x": 2.0**-530, "y": 2.0**-500, "z": 2.0**-530})[-1] == 2.0**30
 
 
-@pytest.mark.parametrize("power", [-2, -3, -4])
+@pytest.mark.parametrize("power", [-3, -4])
 def test_a_product_with_a_negative_power_is_divided_as_often(power: int) -> None:
-    """The power alone vanishes."""
+    """The power vanishes alone."""
     order = topological(Compensation([marked(parsed(f"x*(y + z)**({power})"))]).roots)
     point = {"x": 1.7 * 2.0**1000, "y": 1.1 * 2.0**400, "z": 1.3 * 2.0**360}
     found = Program(order, FORMATS["float64"]).at(point)[-1]

@@ -386,11 +386,9 @@ def test_what_cancels_farther_than_its_series_reaches_meets_the_bar(tmp_path: Pa
 def test_beside_a_pole_polynomials_reach_farther_on_the_other_side(tmp_path: Path) -> None:
     """The second derivative of (log(1 + x) - x)/x**2 was off by 99 units in float64 at 0.7."""
     operation = planned("(log(1 + x) - x)/x**2", tmp_path)
-    slope = 5.3  # at -0.65, as docs/accuracy.md says
-    most = {"out": BAR, "grad_x": slope, "grad_of_grad": slope, "grad_of_x": BAR}
     for result in (*operation.accuracy, *operation.double_accuracy):
         assert result.single.error <= 1
-        assert result.double.error <= most[result.name]
+        assert result.double.error <= BAR
 
 
 RELATIVE = [
@@ -922,23 +920,20 @@ DIFFERENCES = [
 
 @pytest.mark.parametrize("text", DIFFERENCES)
 def test_a_difference_of_values_that_are_nearly_equal_keeps_its_digits(text: str) -> None:
-    """In float64 two functions that err to opposite sides are off by a little more, as docs/accuracy.md says."""
+    """Two of erf, which no correction is known of, may err to opposite sides in float64: docs/accuracy.md."""
     node = parsed(text)
     quality = Choice(Problem([node], [], ["x", "y"], {})).quality(node)
     assert min(quality.single.error, quality.wide.error) <= BAR
-    assert quality.double.error <= 1.25 * BAR
+    assert quality.double.error <= (1.15 if "erf" in text else 1) * BAR
 
 
 @pytest.mark.parametrize("text", [text for text in DIFFERENCES if "erf" not in text])
 def test_a_quotient_of_differences_keeps_its_digits(text: str) -> None:
-    """Where the difference is 0 the quotient is no number as it was written, and no form may be one there.
-
-    Of float64 some bits are lost, as docs/accuracy.md says: of softplus's, whose corrected form is off by 17, the most.
-    """
+    """Where the difference is 0 the quotient is no number as it was written, and no form may be one there."""
     node = parsed(f"({text})/(x - y)")
     quality = Choice(Problem([node], [], ["x", "y"], {})).quality(node)
     assert min(quality.single.error, quality.wide.error) <= BAR
-    assert quality.double.ordinary <= (4 if "softplus" in text else 2) * BAR
+    assert quality.double.ordinary <= BAR
 
 
 def test_a_norm_with_coefficients_meets_the_bar_to_its_second_derivatives() -> None:

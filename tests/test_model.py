@@ -301,7 +301,12 @@ def test_exact_functions_of_two(op: str, x: float, y: float) -> None:
     assert np.array_equal(computed(f"{op}(x, y)", "float64", x, y), expected, equal_nan=True)
 
 
-def test_the_points_looked_at_grow_with_the_inputs_no_faster_than_they_must() -> None:
-    counts = [len([*points.elsewhere([f"x{k}" for k in range(count)], "float64")]) for count in (2, 5, 12, 40)]
-    assert counts[:2] == [156, 540]  # all of them
-    assert max(counts) <= 1200
+@pytest.mark.parametrize("count", [2, 5, 8, 13, 40])
+def test_of_many_inputs_as_many_points_are_looked_at_as_of_few(count: int) -> None:
+    """And none of what they are made of is left out."""
+    names = [f"x{k}" for k in range(count)]
+    found = [[*point.values()] for point in points.elsewhere(names, "float64")]
+    assert len(found) == {2: 156, 5: 540}.get(count, min(len(found), 1200))
+    assert {float(x) for row in found for x in row if abs(x) <= 1} >= {0.0, 1.0, -1.0, 2.0**-28, 2.0**-12}
+    meeting = [row for row in found if len({*row}) < count and max(map(abs, row)) > 8 and 0.0 not in row]
+    assert {math.frexp(max(map(abs, row)))[1] for row in meeting} >= {5, 6, 7, 9, 12, 16}  # where two are equal
