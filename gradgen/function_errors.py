@@ -543,20 +543,20 @@ C["hypot_error"] = """\
 /* What y, computed as the root of a^2 + b^2, lacks: (a^2 + b^2 - y^2)/2y; 0 below 1e-140 and beyond 1e154, where what
    squares lack is no number. */
 FN real hypot_error(real a, real b, real y) {
-    const double large = fmax(fabs(a), fabs(b)), small = fmin(fabs(a), fabs(b));
-    const twofold p = twofold_product(large, large), q = twofold_product(small, small), square = twofold_product(y, y);
-    const double gap = ((p.high - square.high) + q.high) + ((p.low - square.low) + q.low);
+    const twofold p = twofold_product(a, a), q = twofold_product(b, b), square = twofold_product(y, y);
+    const double large = p.high > q.high ? p.high : q.high, small = p.high > q.high ? q.high : p.high;
+    const double gap = ((large - square.high) + small) + ((p.low - square.low) + q.low);
     return y > 1e-140 ? known_error(gap / (2 * (double)y)) : 0;
 }
 """
 TORCH["hypot_error"] = '''\
 def hypot_error(a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     """What y, computed as the root of a**2 + b**2, lacks: (a**2 + b**2 - y**2)/2y; 0 below 1e-140 and beyond 1e154."""
-    dtype, a, b, y = y.dtype, torch.abs(a.double()), torch.abs(b.double()), y.double()
-    large, small = torch.maximum(a, b), torch.minimum(a, b)
-    p, q, square = large * large, small * small, y * y
-    low = (product_error(large, large, p) - product_error(y, y, square)) + product_error(small, small, q)
-    return torch.where(y > 1e-140, known_error((((p - square) + q) + low) / (2 * y), dtype), 0.0)
+    dtype, a, b, y = y.dtype, a.double(), b.double(), y.double()
+    p, q, square = a * a, b * b, y * y
+    low = (product_error(a, a, p) - product_error(y, y, square)) + product_error(b, b, q)
+    gap = ((torch.maximum(p, q) - square) + torch.minimum(p, q)) + low
+    return torch.where(y > 1e-140, known_error(gap / (2 * y), dtype), 0.0)
 '''
 NEEDS["hypot_error"] = ("product_error", "twofold")
 
