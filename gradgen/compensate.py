@@ -9,6 +9,8 @@ that `function_errors` has.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from functools import reduce
@@ -81,20 +83,20 @@ def _divided(root: Node, shared: Container[Node]) -> Node:
     new: dict[Node, Node] = {}
     for node in topological([root]):
         found = rebuilt(node, new)
-        for top, reciprocal in _products(found):
+        pairs = (found.args, found.args[::-1]) if found.op == "mul" else ()
+        for top, reciprocal in pairs:
             if _is_repeated_division(reciprocal) and reciprocal in shared and top.number is None:
-                base, exponent = reciprocal.args
-                found = top
-                for _ in range(-int(exponent.number or 0)):
-                    found = found * base.graph.inverse(base)
+                *_, found = _quotients(top, reciprocal)
                 break
         new[node] = found
     return new[root]
 
 
-def _products(node: Node) -> Sequence[tuple[Node, Node]]:
-    """The factors of a product, in either order."""
-    return (node.args, node.args[::-1]) if node.op == "mul" else ()  # type: ignore[return-value]
+def _quotients(a: Node, reciprocal: Node) -> list[Node]:
+    """a * b**-1, a * b**-1 * b**-1, and so on, as far as the power of b goes."""
+    b, exponent = reciprocal.args
+    steps = itertools.repeat(b.graph.inverse(b), -int(exponent.number or 0))
+    return [*itertools.accumulate(steps, operator.mul, initial=a)][1:]
 
 
 def _is_repeated_division(node: Node) -> bool:
@@ -186,9 +188,8 @@ class _Errors:
 
     def _of_quotients(self, a: Node, reciprocal: Node, product: Node) -> Node | None:
         """Of what is computed as a / b / b in place of a * b**-2."""
-        b, exponent = reciprocal.args
-        for _ in range(-int(exponent.number or 0) - 1):
-            quotient = a * b.graph.inverse(b)
+        b, _ = reciprocal.args
+        for quotient in _quotients(a, reciprocal)[:-1]:
             self._known.setdefault(quotient, self._of_quotient(a, b, quotient))
             a = quotient
         return self._of_quotient(a, b, product)
