@@ -165,9 +165,10 @@ class Choice:
         wide = self.wide(nodes)
         plain = [self.uncorrected(node) for node in known]
         rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
-        kinds = ["float32", *rough] if narrow else rough
-        uncorrected = tuple(dtype for dtype in kinds if dtype not in wide) if marked else ()
-        is_brief = bool(wide) and all(map(self._is_brief, known))
+        corrected = self._corrected(known, wide)
+        without = {*rough, *wide, *(["float32"] if narrow else [])} - {*corrected}
+        uncorrected = tuple(dtype for dtype in _WIDENED if dtype in without) if marked else ()
+        is_brief = bool(wide) and not corrected and all(map(self._is_brief, known))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
         moderate = tuple(d for d in _ROUGH if d in wide and all(self._moderate(node) <= _WIDENED[d] for node in known))
         is_narrow_at_defaults = bool(wide) and is_seen and not self.wide(nodes, at_defaults=True)
@@ -199,7 +200,7 @@ class Choice:
         known = self._known(nodes)
         found = [self._standing.quality[node] for node in known]
         every = [self._errors_of_float32(node) for node in known]
-        ordinary = [(quality.single.ordinary, quality.wide.ordinary) for quality in found]
+        ordinary = [(q.single.ordinary, min(q.wide.ordinary, q.precise.ordinary)) for q in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
         if at_defaults:
             every = [
@@ -214,8 +215,18 @@ class Choice:
     def _errors_of_float32(self, node: Node) -> tuple[float, float]:
         """In both arithmetics; with the errors elsewhere, unless nothing can be saved there."""
         told = self.quality(node)
-        quality = told if min(told.single.error, told.wide.error) <= LOST else self._standing.quality[node]
-        return quality.single.error, quality.wide.error
+        quality = told if told.best_single.error <= LOST else self._standing.quality[node]
+        return quality.single.error, quality.widened.error
+
+    def _corrected(self, known: Sequence[Node], wide: Sequence[str]) -> list[str]:
+        """Of the types that are computed in float64 those whose digits do not do there without corrections."""
+        found = [*map(self.quality, known)]
+        every = [(quality.wide.error, quality.precise.error) for quality in found]
+        ordinary = [(quality.wide.ordinary, quality.precise.ordinary) for quality in found]
+        if _is_lost(every) and not _is_lost(ordinary):
+            every = ordinary
+        errors = {"float32": every, "bfloat16": every, "float16": ordinary}
+        return [dtype for dtype in wide if _gains(errors[dtype], _WIDENED[dtype])]
 
 
 def _is_lost(errors: Sequence[tuple[float, float]]) -> bool:
@@ -238,8 +249,8 @@ def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, 
     )
 
 
-def _gains(errors: Sequence[tuple[float, float]], most: float, is_corrected: bool) -> bool:
-    """Whether errors, each in float32 arithmetic and in float64, are so large in the one that the other is worth it.
+def _gains(errors: Sequence[tuple[float, float]], most: float, is_corrected: bool = False) -> bool:
+    """Whether errors, each in two arithmetics, are so large in the lesser one that the other is worth it.
 
     Where something is compensated in float32 it always is: two roundings are cheaper than all corrections.
     """

@@ -238,7 +238,7 @@ class Reference:
         self._tuples = Tuples(tensors, self._hypers[0])
         self._points: list[Point] = []
         self._facts = _Facts(len(roots), tensors, hyper, dtype)
-        self._errors_of: dict[tuple[Node, int, bool], Array] = {}
+        self._errors_of: dict[tuple[Node, int, str], Array] = {}
         self._dense: list[Dense] = []
         if len(tensors) == 1:
             self.look_densely()
@@ -383,43 +383,45 @@ class Reference:
     def is_hopeless(self, root: Node, column: int, error: float) -> bool:
         """Whether already a few of the points show an error of a root beyond this one; no small one of a subnormal."""
         which = slice(None, None, _SCREEN)
-        (errors,) = self._errors([root], [column], False, which)
+        (errors,) = self._errors([root], [column], self.dtype, which)
         counts = self._facts.normal[column][which] | (errors > _LARGE_SUBNORMAL)
         return bool((counts & (errors > error)).any())
 
     def worst(
-        self, roots: Sequence[Node], columns: Sequence[int], wide: bool = False, near: bool = True
+        self, roots: Sequence[Node], columns: Sequence[int], arithmetic: str = "", near: bool = True
     ) -> list[Worst]:
         """The worst error of each root.
 
         Args:
             roots: nodes as they are printed.
             columns: for each, which of the reference's nodes it is to equal.
-            wide: whether the arithmetic between inputs and results is float64.
+            arithmetic: that between inputs and results, one of `FORMATS`; by default of their type.
             near: whether to look more closely near the points at which the error is large, which from then on are
                 looked at always.
         """
-        found = self._every(roots, columns, wide)
+        form = arithmetic or self.dtype
+        is_own = form == self.dtype
+        found = self._every(roots, columns, form)
         close: list[Worst] = [Worst(0.0)] * len(roots)
         order = topological(roots)
-        is_dense = near and not wide and self._has_dense(order)
+        is_dense = near and is_own and self._has_dense(order)
         if not self._is_thin and near:
-            if self.dtype == "float32" and len(self._tensors) > 1 and not wide and is_quick(order):
+            if self.dtype == "float32" and len(self._tensors) > 1 and is_own and is_quick(order):
                 self._add(self._tuples.suspects(roots))
-                found = self._every(roots, columns, wide)
+                found = self._every(roots, columns, form)
             has_more = self.dtype == "float32" and is_dense and len(self._tensors) == 1  # near a peak, `Dense`
             is_fair = max(float(errors.max(initial=0.0)) for errors in found) <= _UNFAIR
             is_full = len(self._points) >= self._base + _MOST_MORE
             tops = [] if (has_more and is_fair) or is_full else self._peaks(found)
             self._add([point for top in tops for point in self._neighbours(top, _NEIGHBOURS)])
-            found = self._every(roots, columns, wide)
-            if self.dtype == "float32" and not wide:
+            found = self._every(roots, columns, form)
+            if self.dtype == "float32" and is_own:
                 close = self._close_errors(roots, columns, found)
         if is_dense:
             for dense in self._dense:
                 close = list(map(Worst.including, close, dense.errors(roots)))
         if near and self.dtype == "float32" and len(self._tensors) > 1 and is_quick(order):
-            close = list(map(Worst.including, close, self._lost(roots, columns, wide)))
+            close = list(map(Worst.including, close, self._lost(roots, columns, form)))
         worst = list(map(self._worst, found, columns))
         return list(map(Worst.including, worst, close))
 
@@ -443,12 +445,12 @@ class Reference:
         return [self._points[place] for _, place in tops.values()]
 
     def worst_at(
-        self, at: Sequence[Point], roots: Sequence[Node], columns: Sequence[int], wide: Sequence[bool]
+        self, at: Sequence[Point], roots: Sequence[Node], columns: Sequence[int], arithmetics: Sequence[str]
     ) -> list[list[Worst]]:
         """The worst error of each root at other points than those looked at before, in each arithmetic."""
         first = len(self._points)
         self._add(at)
-        found = (self._errors(roots, columns, is_wide, slice(first, None)) for is_wide in wide)
+        found = (self._errors(roots, columns, form, slice(first, None)) for form in arithmetics)
         return [
             [self._worst(errors, column, first) for errors, column in zip(row, columns, strict=True)] for row in found
         ]
@@ -465,13 +467,13 @@ class Reference:
             normal=self._facts.normal[column][first:],
         )
 
-    def _every(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Array]:
-        """The errors of each root at all points; what is known from before is not computed again."""
-        keys = [(root, column, wide) for root, column in zip(roots, columns, strict=True)]
+    def _every(self, roots: Sequence[Node], columns: Sequence[int], form: str) -> list[Array]:
+        """The errors of each root at all points, in an arithmetic; what is known from before is not computed again."""
+        keys = [(root, column, form) for root, column in zip(roots, columns, strict=True)]
         known = [self._errors_of.get(key, np.zeros(0)) for key in keys]
         for start in {len(errors) for errors in known} - {len(self._points)}:
             which = [k for k, errors in enumerate(known) if len(errors) == start]
-            new = self._errors([roots[k] for k in which], [columns[k] for k in which], wide, slice(start, None))
+            new = self._errors([roots[k] for k in which], [columns[k] for k in which], form, slice(start, None))
             for k, more in zip(which, new, strict=True):
                 known[k] = np.concatenate([known[k], more])
         self._errors_of.update(zip(keys, known, strict=True))
@@ -537,9 +539,9 @@ class Reference:
         is_plain = self.dtype == "float64" or all(node.op != "corrected" for node in order)
         return bool(self._dense) and is_plain and is_quick(order)
 
-    def _lost(self, roots: Sequence[Node], columns: Sequence[int], wide: bool) -> list[Worst]:
+    def _lost(self, roots: Sequence[Node], columns: Sequence[int], form: str) -> list[Worst]:
         """An infinite error for each root that is NaN or infinite at large inputs where it should not be."""
-        computed, right = (self._tuples.computed(roots, form) for form in ("wide" if wide else self.dtype, "wide"))
+        computed, right = (self._tuples.computed(roots, which) for which in (form, "wide"))
         rounded = FORMATS[self.dtype].nearest
         found = []
         for value, exact, column in zip(computed, right, columns, strict=True):
@@ -562,12 +564,12 @@ class Reference:
         keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
         return {name: column[keep] for name, column in columns.items()}
 
-    def reach(self, root: Node, column: int, variable: Node, target: float, wide: bool) -> float:
+    def reach(self, root: Node, column: int, variable: Node, target: float, form: str) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target.
 
         0 if it does for every variable of ordinary size.
         """
-        (errors,) = self._every([root], [column], wide)
+        (errors,) = self._every([root], [column], form)
         bad = [self._points[place] for place in np.flatnonzero(errors > target)]
         if not bad:
             return 0.0
@@ -581,7 +583,7 @@ class Reference:
         So that fewest of the points are left where the error is beyond the target; for one input x.
         """
         (name,) = self._tensors
-        large = [errors > target for errors in self._every(roots, [column] * len(roots), False)]
+        large = [errors > target for errors in self._every(roots, [column] * len(roots), self.dtype)]
         sizes = np.array([abs(float(point[name])) for point in self._points])
 
         def fewest(which: Array) -> tuple[int, int]:
@@ -593,9 +595,8 @@ class Reference:
             tries.append((near + far, size, i, k))
         return min(tries)[1:]
 
-    def _errors(self, roots: Sequence[Node], columns: Sequence[int], wide: bool, which: slice) -> list[Array]:
+    def _errors(self, roots: Sequence[Node], columns: Sequence[int], form: str, which: slice) -> list[Array]:
         """The errors at some of the points; the functions err to sides that vary."""
-        form = "wide" if wide else self.dtype
         quick = form == "float32" and is_quick(topological(roots))  # whose last digits of float64 are not right
         values = program(tuple(roots), form, quick)(self._points[which], which.start or 0)
         rounded = FORMATS[self.dtype].nearest
@@ -614,7 +615,7 @@ class Reference:
 
     def moderate(self, root: Node, column: int) -> float:
         """The worst error of a root at those of the points looked at so far where no tensor is very small or large."""
-        (errors,) = self._every([root], [column], False)
+        (errors,) = self._every([root], [column], self.dtype)
         tensors = np.array([[abs(float(point[name])) for name in self._tensors] for point in self._points])
         is_moderate = (tensors == 0) | ((tensors >= 1 / MODERATE) & (tensors <= MODERATE))
         return float(errors[is_moderate.all(axis=1)].max(initial=0.0))

@@ -59,7 +59,7 @@ class Kernel:
         brief: those of them that need no more than 35 bits of functions.
         moderate: those of them that are not, where no input is very small or large.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
-        uncorrected: other types that do without compensated arithmetic; none where there is none.
+        uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same with r * f(t) in two steps where f(t) is computed anyway, to be read; None where it is nowhere.
     """
@@ -261,14 +261,16 @@ class _Planner:
         """The modelled errors of a result that is a sum of these nodes, each times an incoming gradient."""
         wide = "float32" in kernel.wide
         found = [self.choice.quality(node) for node in nodes]
-        single = max(quality.wide if wide else quality.single for quality in found)
+        is_corrected = has_marks(map(self.choice.form, nodes))
+        is_precise = is_corrected and "float32" not in kernel.uncorrected
+        widened = [quality.precise if is_precise else quality.wide for quality in found]
+        single = max(widened if wide else [quality.single for quality in found])
         if kernel.narrow_at:
             at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
             single = max(single, replace(at_defaults, error=at_defaults.at_defaults, normal=at_defaults.at_defaults))
         narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes(node) or ())
-        narrow = [] if wide or "float32" in kernel.uncorrected else ["float32"]
-        compensated = (*narrow, "float64") if has_marks(map(self.choice.form, nodes)) else ()
+        compensated = (*(["float32"] if is_precise else []), "float64") if is_corrected else ()
         double = max(quality.double for quality in found)
         return Accuracy(result, single, double, wide, kernel.narrow_at, compensated, narrow_error, tuple(forms))
 

@@ -35,33 +35,48 @@ class Quality:
 
     Attributes:
         single: of float32, in float32 arithmetic.
-        wide: of float32, in float64 arithmetic.
+        wide: of float32, in float64 arithmetic without corrections.
+        precise: of float32, in float64 arithmetic with them, where there are any and `wide` is not near the bar.
         double: of float64.
     """
 
     single: Worst
     wide: Worst
+    precise: Worst
     double: Worst
 
     @property
+    def widened(self) -> Worst:
+        """Of float32, in float64 arithmetic, with corrections or without."""
+        return min(self.wide, self.precise)
+
+    @property
+    def best_single(self) -> Worst:
+        """Of float32, in whichever arithmetic is the best."""
+        return min(self.single, self.widened)
+
+    @property
     def error(self) -> float:
-        """The worst error, float32 being computed in the better of both ways."""
-        return max(self.double.error, min(self.single.error, self.wide.error))
+        """The worst error, float32 being computed in the best of all ways."""
+        return max(self.double.error, min(self.single.error, self.widened.error))
 
     @property
     def ordinary(self) -> float:
-        """The worst error where neither inputs nor result are extreme, float32 being computed in the better way."""
-        return max(self.double.ordinary, min(self.single.ordinary, self.wide.ordinary))
+        """The worst error where neither inputs nor result are extreme, float32 being computed in the best way."""
+        return max(self.double.ordinary, min(self.single.ordinary, self.wide.ordinary, self.precise.ordinary))
 
     @property
     def normal(self) -> float:
         """The worst error of a result that is no subnormal number, in float64 arithmetic."""
-        return max(self.wide.normal, self.double.normal)
+        return max(self.widened.normal, self.double.normal)
 
     def including(self, other: Quality) -> Quality:
         """With errors that were seen elsewhere."""
         return Quality(
-            self.single.including(other.single), self.wide.including(other.wide), self.double.including(other.double)
+            self.single.including(other.single),
+            self.wide.including(other.wide),
+            self.precise.including(other.precise),
+            self.double.including(other.double),
         )
 
 
@@ -88,7 +103,7 @@ def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: floa
         return False
     gains = new.double.ordinary < _WORTH * old.double.ordinary and new.double.normal <= max(old.double.normal, TARGET)
     gains = gains and (new.double.normal <= BAR or new.double.often <= old.double.often)
-    return gains and steps(min(new.single, new.wide)) <= steps(min(old.single, old.wide))
+    return gains and steps(new.best_single) <= steps(old.best_single)
 
 
 def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -96,17 +111,17 @@ def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
     if is_better(new, new_cost, old, old_cost):
         return True
     meets = new.double.error <= BAR < old.double.error
-    return meets and steps(min(new.single, new.wide)) <= steps(min(old.single, old.wide))
+    return meets and steps(new.best_single) <= steps(old.best_single)
 
 
 def rank(quality: Quality) -> tuple[int, int]:
     """How far the errors are above the target, by powers of two."""
-    return steps(quality.double), steps(min(quality.single, quality.wide))
+    return steps(quality.double), steps(quality.best_single)
 
 
 def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
     """The same on one side of 0 alone."""
-    narrow = min(quality.single.sides[side], quality.wide.sides[side])
+    narrow = min(worst.sides[side] for worst in (quality.single, quality.wide, quality.precise))
     return _powers(min(quality.double.sides[side], _HUGE)), _powers(min(narrow, _HUGE))
 
 

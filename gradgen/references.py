@@ -36,11 +36,14 @@ class References:
         """The errors of forms of some columns; with `near` also close to where they are large."""
         printed = as_printed(forms)
         single = self._single.worst(printed, columns, near=near)
-        wide = single
-        if has_marks(forms) or any(worst.error > TARGET for worst in single):
-            wide = self._single.worst(printed, columns, wide=True, near=False)
+        wide, is_marked = single, has_marks(forms)
+        if is_marked or any(worst.error > TARGET for worst in single):
+            wide = self._single.worst(printed, columns, "wide", near=False)
+        precise = wide
+        if is_marked and any(worst.error > TARGET for worst in wide):
+            precise = self._single.worst(printed, columns, "float64", near=False)
         double = self._double.worst(printed, columns, near=near)
-        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+        return [Quality(*row) for row in zip(single, wide, precise, double, strict=True)]
 
     def steps_of_double(self, form: Node, column: int) -> int:
         """The first part of the rank of a form's errors, those of float64, at the points that all forms are held to."""
@@ -54,9 +57,10 @@ class References:
             for dtype in ("float32", "float64")
         }
         printed = [*map(printed_alone, forms)]
-        single, wide = self._single.worst_at(at["float32"], printed, columns, (False, True))
-        (double,) = self._double.worst_at(at["float64"], printed, columns, (False,))
-        return [Quality(*row) for row in zip(single, wide, double, strict=True)]
+        arithmetics = ("float32", "wide", "float64" if has_marks(forms) else "wide")
+        single, wide, precise = self._single.worst_at(at["float32"], printed, columns, arithmetics)
+        (double,) = self._double.worst_at(at["float64"], printed, columns, ("float64",))
+        return [Quality(*row) for row in zip(single, wide, precise, double, strict=True)]
 
     def look_densely(self) -> None:
         """From now on look at very many ordinary inputs, too."""
@@ -101,8 +105,8 @@ class References:
         Nothing if what is wrong, by more than this error, is not near zero.
         """
         printed = printed_alone(form)
-        needed = [self._single.reach(printed, column, variable, beyond, wide=wide) for wide in (False, True)]
-        needed.append(self._double.reach(printed, column, variable, beyond, wide=False))
+        needed = [self._single.reach(printed, column, variable, beyond, form) for form in ("float32", "wide")]
+        needed.append(self._double.reach(printed, column, variable, beyond, "float64"))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 

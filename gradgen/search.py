@@ -14,7 +14,7 @@ from gradgen.candidates import by_rules
 from gradgen.graph import Node, coefficient, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
-from gradgen.rewrite import multiplied_into_branches
+from gradgen.rewrite import factored, multiplied_into_branches
 from gradgen.standing import Form, Standing, each_once
 from gradgen.subproblems import Subproblems
 
@@ -116,8 +116,10 @@ class Search:
         standing = self._standing
         if not standing.is_reported(node):
             return
-        if standing.is_poor(node):
-            self._take_alone(node, _alone(node, standing.tensors))
+        for start in dict.fromkeys((node, factored(node))):
+            if standing.is_poor(node):
+                form = standing.forms[node] if start is node else start
+                self._take_alone(node, _alone(start, standing.tensors), form=form)
         for total, ways in variables.sums_in_parts(standing.forms[node], standing.tensors):
             for way in ways:
                 if self._take_alone(node, way, total) or not standing.is_poor(node):
@@ -155,12 +157,18 @@ class Search:
             yield node.graph.where(is_above, spread, _where(is_above, 2, before)), f"{_SPREAD} above 0"
             yield node.graph.where(is_above, _where(is_above, 1, before), spread), f"{_SPREAD} below 0"
 
-    def _take_alone(self, node: Node, parts: variables.Way, total: Node | None = None) -> bool:
-        """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so."""
+    def _take_alone(
+        self, node: Node, parts: variables.Way, total: Node | None = None, form: Node | None = None
+    ) -> bool:
+        """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so.
+
+        The form is the one taken so far, unless another one is given.
+        """
         standing = self._standing
+        start = form or standing.forms[node]
         best = [self._subproblems.alone(part, names) for part, names in parts]
         changed = {part: alone for (part, _), alone in zip(parts, best, strict=True) if alone is not part}
-        (form,) = substitute([standing.forms[node]], {total: reduce(node.graph.add, best)} if total else changed)
+        (form,) = substitute([start], {total: reduce(node.graph.add, best)} if total else changed)
         if not changed or form is standing.forms[node] or not standing.is_same(node, form):
             return False
         quality = standing.measured(node, form, near=True)

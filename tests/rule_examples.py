@@ -389,6 +389,8 @@ EXAMPLES = {
     "log(u) = log1p(u - 1)": Example("log(2 - cos(x))", x=1e-5),
     "log(u) = where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))": Example("log(2/(1 + exp(-x)))", x=1e-10),
     "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),
+    "u**a - v**a": Example("x**(3/10) - y**(3/10)", x=2.5, y=2.5 + 2.0**-40),
+    "u**w - v**w": Example("x**k - y**k", x=2.5, y=3.5, k=1e-10),
     "exp(v*cos(u))/bessel_i(a, v)": Example(
         "exp(y*cos(x))/bessel_i(0, y)", after="exp(v*cos(u))/bessel_i(a, v)", x=0.1, y=800.0
     ),

@@ -197,7 +197,9 @@ def test_half_types_go_without() -> None:
     node = parsed("exp(x)*sin(y)*tanh(x)*erf(y)")
     choice = Choice(Problem([node], [], ["x", "y"], {}))
     assert "extended" in {below.op for below in topological([choice.form(node)])}
-    assert choice.arithmetic([node]).uncorrected == ("bfloat16", "float16")
+    found = choice.arithmetic([node])
+    assert found.wide == ("float32",)
+    assert found.uncorrected == ("float32", "bfloat16", "float16")
     assert choice.arithmetic([parsed("x*y")]) == Arithmetic()
 
 
@@ -211,6 +213,17 @@ def test_float64_arithmetic_needs_few_bits_of_functions_unless_their_errors_grow
     found = Choice(Problem([node], [], ["x"], {})).arithmetic([node])
     assert found.wide == ("float32",)
     assert found.brief == found.moderate == ()
+
+
+def test_float64_arithmetic_keeps_corrections_where_its_digits_do_not_do() -> None:
+    """Terms that cancel as far as this for large x leave float32 no digit of what float64 knows."""
+    node = parsed("x*y/sqrt(1 + x**2)**3 - y/(1 + x**2) + x*y*z/(1 + x**2)")
+    choice = Choice(Problem([node], [], ["x", "y", "z"], {}))
+    quality, found = choice.quality(node), choice.arithmetic([node])
+    assert quality.precise.error <= BAR < quality.wide.error
+    assert "float32" in found.wide
+    assert "float32" not in found.uncorrected
+    assert not found.brief
 
 
 # Where hyper-parameters have their defaults

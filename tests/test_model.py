@@ -106,7 +106,7 @@ def test_products_with_a_vanishing_function_vanish_with_it() -> None:
 
 def worst(text: str, dtype: str = "float64", tensors: tuple[str, ...] = ("x",), wide: bool = False) -> float:
     node = parsed(text)
-    return Reference([node], tensors, {"k": 2.0}, dtype).worst([node], [0], wide)[0].error
+    return Reference([node], tensors, {"k": 2.0}, dtype).worst([node], [0], "wide" if wide else "")[0].error
 
 
 def test_good_formulas_have_small_errors() -> None:

@@ -278,7 +278,7 @@ def worse(text: str) -> list[tuple[str, str, float, float]]:
         wide = dtype in choice.wide([node])
         reference = Reference([before, written, *compared], TENSORS, {"k": HYPER}, dtype)  # where all are numbers
         (old,) = reference.worst([before], [0])
-        (new,) = reference.worst(compensated(limits([choice.form(node)])), [0], wide=wide)
+        (new,) = reference.worst(compensated(limits([choice.form(node)])), [0], "wide" if wide else "")
         if new.error > max(BAR, slack * old.error) and old.error < 2.0 ** MANTISSA[dtype]:  # where a digit is right
             found.append((by, dtype, old.error, new.error))
     return found
