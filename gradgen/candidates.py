@@ -13,7 +13,7 @@ from gradgen.differentiate import gradient
 from gradgen.graph import KINKS, Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
-from gradgen.rules import NEARLY_EQUAL
+from gradgen.rules import NEARLY_EQUAL, QUOTIENT
 
 _KINKS = KINKS | {"where"}
 
@@ -147,6 +147,7 @@ class Candidates:
             has_kinks = not _KINKS.isdisjoint(below.op for below in topological([form]))
             if powers or is_smooth or not has_kinks or is_limit(form):
                 yield form, how
+                yield from ((further, f"{how}, {by}") for further, by in by_rules(form, QUOTIENT))
                 more_forms = itertools.chain(squares.divided_twice(form), self._scaled(form, powers)) if powers else ()
                 for further, more in more_forms:
                     yield further, f"{how}, {more}"
@@ -174,7 +175,9 @@ class Candidates:
         for start, how in starts.items():
             for form, by in by_rules(start):
                 ruled.append((form, by))
-                yield form, f"{how}, {by}" if how else by
+                told = f"{how}, {by}" if how else by
+                yield form, told
+                yield factored(form), f"{told}, with common factors of sums before them"
         for form, by in ruled:
             for rational_form, more in rational.forms(form, powers):
                 yield rational_form, f"{by}, {more}"

@@ -46,6 +46,8 @@ class Forms:
             origin = standing.candidates.origin(node)
             if origin is not node and origin in standing.forms:
                 self.find(origin)
+                if standing.is_reported(node):  # of the derivative of a polynomial near 0 the ends are off most
+                    standing.references.look_at_switches(standing.forms[origin])
             self._looked_at[node] = looked_at = self._search.improve(node)
             self._search.split(node)
             plain = standing.forms[node]  # without series and limits at infinity

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from gradgen import infinite, points
 from gradgen.compensate import has_marks, unmarked
-from gradgen.graph import Node, coefficient, topological
+from gradgen.graph import RELATIONS, Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, TARGET, Quality, steps
 
+_LEAST_SWITCH = 2.0**-20  # in size; those beyond are where something overflows or vanishes
 _HOPELESS = 1.5  # times the error of the best form
 _BESIDE = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
+_AT_ENDS = (*_BESIDE, 0.9985, -0.9975)
 
 
 class References:
@@ -117,10 +119,31 @@ class References:
     def look_beside(self, ends: Collection[float], place: Node) -> None:
         """Look also just inside and outside of where a series of the only input might end."""
         if self.is_input(place):
-            name, sizes = str(place.value), sorted(set(map(abs, ends)) - {0})
-            at = [{**self._hyper, name: size * share} for size in sizes for share in _BESIDE]
-            for reference in (self._single, self._double):
-                reference.look_at(at)
+            self._look_beside(ends, _BESIDE)
+
+    def look_at_switches(self, form: Node) -> None:
+        """Look also just inside and outside of where a form of the only input switches to another one."""
+        if len(self._tensors) == 1:
+            self._look_beside(_switches([form], self._tensors[0]), _AT_ENDS)
+
+    def _look_beside(self, ends: Iterable[float], shares: Sequence[float]) -> None:
+        """Look just inside and outside of some values of the only input."""
+        (name,), sizes = self._tensors, sorted(set(map(abs, ends)) - {0})
+        at = [{**self._hyper, name: size * share} for size in sizes for share in shares]
+        for reference in (self._single, self._double):
+            reference.look_at(at)
+
+
+def _switches(nodes: Sequence[Node], name: str) -> set[float]:
+    """The numbers of ordinary size at which selections in the nodes switch by an input, or by its absolute value."""
+    found = set()
+    for node in topological(nodes):
+        for one, other in (node.args, node.args[::-1]) if node.op in RELATIONS else ():
+            inside = one.args[0] if one.op == "abs" else one
+            number = other.number
+            if inside.op == "input" and inside.value == name and number is not None and number.is_finite:
+                found.add(float(number))
+    return {x for x in found if _LEAST_SWITCH <= abs(x) <= 1 / _LEAST_SWITCH}
 
 
 def _centres(nodes: Sequence[Node]) -> list[float]:

@@ -100,6 +100,7 @@ _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _IRRATIONAL = "a is rounded, and its product with the root may exceed 1"
 _SQUARES = "the squares overflow or vanish before the norm does"
 NEARLY_EQUAL = "a difference of numbers that are nearly equal"
+QUOTIENT = "infinity over infinity where both overflow"
 _POLES = "poles that cancel: infinity minus infinity at u = 0"
 _SOFTPLUS_DIFFERENCE = (
     "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
@@ -626,6 +627,10 @@ RULES: tuple[Rule, ...] = (
             ),
             ("v*softplus(u) + w*softplus(-u)", "where(ge(u, 0), v*u, -w*u) + (v + w)*softplus(-modulus(u))"),
             ("erfc(u)", "erfcx(u)*exp(-u**2)"),
+            (
+                "1/erfcx(u) - sqrt(pi)*u",
+                "where(gt(u, 0), sqrt(pi)*ierfcx(u)/erfcx(u), 1/erfcx(u) - sqrt(pi)*u)",
+            ),
             ("bessel_i(a, u)", "bessel_ie(a, u)*exp(abs(u))"),
             ("log(u)", "log1p(u - 1)"),
             ("log(u)", "where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))"),
@@ -645,6 +650,12 @@ RULES: tuple[Rule, ...] = (
         NEARLY_EQUAL,
         tried=True,
         symbolic="w",
+    ),
+    Rule(
+        "ierfcx(u)*erfcx(u)**-2",
+        "where(gt(u, 0), ierfcx(u)*erfcx(u)**-2, (1/(sqrt(pi)*erfcx(u)) - u)/erfcx(u))",
+        QUOTIENT,
+        tried=True,
     ),
     Rule(
         "exp(v*cos(u))/bessel_i(a, v)",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import sympy
 from sympy import Expr
 
 from gradgen import variables
 from gradgen.candidates import by_rules
-from gradgen.graph import Node, coefficient, substitute, topological
+from gradgen.graph import Node, coefficient, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
-from gradgen.rewrite import factored, multiplied_into_branches
+from gradgen.rewrite import factored, multiplied_into_branches, rewrite
 from gradgen.standing import Form, Standing, each_once
 from gradgen.subproblems import Subproblems
 
@@ -23,6 +23,7 @@ _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second d
 _FORMS_WITHIN = 4  # as a function of an argument, beside those
 _LONG = 64  # nodes from which on a form
 _LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
+_SIMPLE = (0.0, 1.0)  # values of a hyper-parameter that make a formula another one
 _SPREAD = "with its factor in each term"
 
 LookedAt = list[tuple[Quality, Node, str]]  # forms, with their errors before these and what they are after
@@ -76,7 +77,10 @@ class Search:
         """Other forms of a result; more and more of them as long as none is good."""
         standing = self._standing
         candidates, powers, column = standing.candidates, standing.is_reported(node), standing.column(node)
-        yield from candidates.usual(node, powers)
+        for form, how in itertools.chain([(node, "as it is")], candidates.usual(node, powers)):
+            yield form, how
+            if standing.is_poor(node):
+                yield from ((there, f"{how}, {more}") for there, more in self._at_defaults(node, form))
         if standing.is_poor(node):
             yield from self._subproblems.within(node)
         if standing.is_poor(node):
@@ -116,10 +120,11 @@ class Search:
         standing = self._standing
         if not standing.is_reported(node):
             return
-        for start in dict.fromkeys((node, factored(node))):
-            if standing.is_poor(node):
-                form = standing.forms[node] if start is node else start
-                self._take_alone(node, _alone(start, standing.tensors), form=form)
+        if standing.is_poor(node):
+            self._take_alone(node, _alone(node, standing.tensors))
+        if standing.is_poor(node) and len(standing.tensors) > 1:
+            taken_out = factored(node)
+            self._take_alone(node, _of_fewer(taken_out, standing.tensors), start=taken_out)
         for total, ways in variables.sums_in_parts(standing.forms[node], standing.tensors):
             for way in ways:
                 if self._take_alone(node, way, total) or not standing.is_poor(node):
@@ -129,11 +134,13 @@ class Search:
         """Where the form with its series is still off elsewhere, take a better one.
 
         With a factor within each term of a sum on one side of 0, where nothing cancels; or, if that is better yet, the
-        first that a rule makes of it.
+        first that a rule makes of it. And what is left of the formula where a hyper-parameter is 0 or 1 by default.
         """
         standing = self._standing
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
             return
+        for form, how in self._at_defaults(node, standing.forms[node]):
+            standing.take_if_better(node, form, standing.notes[node], how)
         before, best, notes = standing.forms[node], standing.quality[node], standing.notes[node]
         starts = dict.fromkeys((before, multiplied_into_branches(before)))
         ruled = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
@@ -148,6 +155,27 @@ class Search:
                         if is_enough:
                             return
 
+    def _at_defaults(self, node: Node, form: Node) -> Iterator[Form]:
+        """A form of a result with x in its place where d is 0, if that is the default: of log(d + exp(x)).
+
+        If no digit is left there, at some points: 1 may be the default of a factor that is a number like any other.
+        """
+        standing, graph = self._standing, node.graph
+        quality = standing.quality[node]
+        is_lost = max(quality.best_single.at_defaults, quality.double.at_defaults) > LOST
+        for name in inputs_of([node]) if is_lost else ():
+            value = standing.hyper.get(name)
+            if not isinstance(value, float) or value not in _SIMPLE:
+                continue
+            d, number = graph.input(name), graph.const(sympy.Float(value))
+            (there,) = rewrite(substitute([node], {d: number}))
+            if len(topological([there])) < len(topological([node])) - 1:
+                unread = [x for x in inputs_of([form]) if x in standing.tensors and x not in inputs_of([there])]
+                sizes = [graph.apply("abs", graph.input(x)) for x in unread]
+                are_numbers = [graph.apply("le", size, sympy.oo) for size in sizes]  # of NaN it is NaN
+                is_there = reduce(partial(graph.apply, "and"), are_numbers, graph.apply("eq", d, number))
+                yield graph.where(is_there, there, form), f"without {name} where that is {value:g}"
+
     def _spread(self, node: Node) -> Iterator[Form]:
         """A form of a function of one input with a factor of it within each term of a sum on one side of 0."""
         standing, spread = self._standing, _distributed(node)
@@ -158,17 +186,18 @@ class Search:
             yield node.graph.where(is_above, _where(is_above, 1, before), spread), f"{_SPREAD} below 0"
 
     def _take_alone(
-        self, node: Node, parts: variables.Way, total: Node | None = None, form: Node | None = None
+        self, node: Node, parts: variables.Way, total: Node | None = None, start: Node | None = None
     ) -> bool:
         """Take parts of a form, those of a sum or branches, each in its best form, if that is no worse; tell if so.
 
-        The form is the one taken so far, unless another one is given.
+        The form is the one taken so far, unless another one is given to start from.
         """
         standing = self._standing
-        start = form or standing.forms[node]
         best = [self._subproblems.alone(part, names) for part, names in parts]
         changed = {part: alone for (part, _), alone in zip(parts, best, strict=True) if alone is not part}
-        (form,) = substitute([start], {total: reduce(node.graph.add, best)} if total else changed)
+        (form,) = substitute(
+            [start or standing.forms[node]], {total: reduce(node.graph.add, best)} if total else changed
+        )
         if not changed or form is standing.forms[node] or not standing.is_same(node, form):
             return False
         quality = standing.measured(node, form, near=True)
@@ -181,11 +210,19 @@ class Search:
 
 def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
     """The sums below a node that are branches, or functions of fewer inputs, with the inputs that each is of."""
-    order, every = topological([node]), len(variables.tensors_of(node, tensors))
+    order = topological([node])
     branches = {branch for below in order if below.op == "where" for branch in below.args[1:]}
+    some = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
+    fewer = _of_fewer(node, tensors)
+    return [part for part in some if part[0] in branches or part in fewer]
+
+
+def _of_fewer(node: Node, tensors: Sequence[str]) -> variables.Way:
+    """The sums below a node, no terms of others, that are functions of fewer inputs, with these."""
+    order, every = topological([node]), len(variables.tensors_of(node, tensors))
     terms = {arg for below in order if below.op == "add" for arg in below.args}
     found = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
-    return [(one, x) for one, x in found if one in branches or (one not in terms and 0 < len(x) < every)]
+    return [(one, names) for one, names in found if one not in terms and 0 < len(names) < every]
 
 
 def _where(condition: Node, branch: int, form: Node) -> Node:

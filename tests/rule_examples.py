@@ -385,12 +385,14 @@ EXAMPLES = {
     ),
     "v*softplus(u) + w*softplus(-u)": Example("y*log(1 + exp(-x)) + (1 - y)*log(1 + exp(x))", x=-0.01, y=100.0),
     "erfc(u)": Example("exp(x**2)*erfc(x)", x=30.0),
+    "1/erfcx(u) - sqrt(pi)*u": Example("1/erfcx(x) - sqrt(pi)*x", after="1/erfcx(u) - sqrt(pi)*u", x=1e5),
     "bessel_i(a, u)": Example("log(bessel_i(0, x))", x=800.0),
     "log(u) = log1p(u - 1)": Example("log(2 - cos(x))", x=1e-5),
     "log(u) = where(lt(2*abs(u - 1), 1), log1p(u - 1), log(u))": Example("log(2/(1 + exp(-x)))", x=1e-10),
     "logaddexp(u, -u)": Example("log(cosh(x))", x=1e-5),
     "u**a - v**a": Example("x**(3/10) - y**(3/10)", x=2.5, y=2.5 + 2.0**-40),
     "u**w - v**w": Example("x**k - y**k", x=2.5, y=3.5, k=1e-10),
+    "ierfcx(u)*erfcx(u)**-2": Example("ierfcx(x)*erfcx(x)**-2", after="ierfcx(u)*erfcx(u)**-2", x=-30.0),
     "exp(v*cos(u))/bessel_i(a, v)": Example(
         "exp(y*cos(x))/bessel_i(0, y)", after="exp(v*cos(u))/bessel_i(a, v)", x=0.1, y=800.0
     ),

@@ -845,6 +845,8 @@ GGX = "c, a", "a**2/(pi*(c**2*(a**2 - 1) + 1)**2)"  # of microfacets
 HENYEY = "g, c", "(1 - g**2)/(4*pi*(1 + g**2 - 2*g*c)**Rational(3, 2))"  # of scattering
 ANNUITY = "r, n: float = 30.0", "(1 - (1 + r)**(-n))/r"
 THREE = "a, b, c", "tanh(a*b - b*c + c)/sqrt(1 + (a*b)**2)"
+FLOORED = "x, d: float = 0.0", "log(d + exp(x))"  # x, where d is 0, of which exp(x) may be nothing
+CANCELLED = "x, y: float = 1.0", "(1 - y)*exp(x)"
 SEPARABLE = "a, b", "a*b/sqrt(1 + a**2)**3 - b/(1 + a**2)"  # b times what cancels for large a
 ENTANGLED = "a, b, c", "a*b/sqrt(1 + a**2)**3 - b/(1 + a**2) + a*b*c/(1 + a**2)"
 NORMS = "x, y, z", "sqrt(x**2 + y**2) - sqrt(x**2 + z**2)"
@@ -868,6 +870,8 @@ EXTREME = [(6.280646970173026e-91, -5.513907482725397e307, -0.1149068516339949),
         (*ENTANGLED, "float32", [(7e6, 1.0, 0.0), (1e5, 3.0, 1e-12), (0.3, 2.0, 1.0), (-5.0, 1.0, 2.0)]),
         *((*NORMS, dtype, [(10.0, 1.0, 2.0), (1e5, 1.0, 2.0), (3.0, 1.0, 1.0001)]) for dtype in ("float32", "float64")),
         *((*POWERS, dtype, [(2.0, 2.0001), (1e30, 1e29), (0.001, 5.0)]) for dtype in ("float32", "float64")),
+        *((*FLOORED, dtype, [(-119.7,), (-0.5,), (0.3,), (90.0,)]) for dtype in ("float32", "float64")),
+        *((*CANCELLED, dtype, [(-1.0,), (95.0,), (800.0,)]) for dtype in ("float32", "float64")),
         ("x", "x*(1 + x/sqrt(1 + x**2))/2", "float64", [(1e155,), (1.7e308,), (-1e5,), (0.3,)]),
         ("x, p: float = 2.1", "14*log(1 + Abs(x)**p)", "float64", [(1e150,), (-1e300,), (2.0,), (1e-3,)]),
     ],

@@ -48,6 +48,7 @@ from gradgen.plan import Operation, plan
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR
+from gradgen.references import References
 from gradgen.rewrite import factored, rewrite
 from gradgen.standing import Problem
 
@@ -972,3 +973,12 @@ def test_a_form_that_is_good_is_left_alone(text: str) -> None:
 def test_coefficients_are_written_as_the_decimals_that_they_are(number: str, text: str) -> None:
     x = Graph().input("x")
     assert Printer({}).expression(x * sympy.Rational(number)) == text
+
+
+def test_derivatives_are_looked_at_just_inside_of_where_the_value_switches() -> None:
+    """The derivative of a polynomial is off most at the ends of the interval that the polynomial was made for."""
+    form = parsed("where(lt(abs(x), 5/8), x + exp(3000*(abs(8*x/5) - 1))/10**9, x)")
+    references = References([form.graph.input("x")], ["x"], {})
+    before = references.measured([form], [0], near=True)[0].double.error
+    references.look_at_switches(form)
+    assert before <= BAR < references.measured([form], [0], near=True)[0].double.error
