@@ -446,14 +446,13 @@ class Reference:
 
     def worst_at(
         self, at: Sequence[Point], roots: Sequence[Node], columns: Sequence[int], arithmetics: Sequence[str]
-    ) -> list[list[Worst]]:
-        """The worst error of each root at other points than those looked at before, in each arithmetic."""
+    ) -> Iterator[list[Worst]]:
+        """For each arithmetic in turn the worst error of each root, at other points than those looked at before."""
         first = len(self._points)
         self._add(at)
-        found = (self._errors(roots, columns, form, slice(first, None)) for form in arithmetics)
-        return [
-            [self._worst(errors, column, first) for errors, column in zip(row, columns, strict=True)] for row in found
-        ]
+        for form in arithmetics:
+            found = self._errors(roots, columns, form, slice(first, None))
+            yield [self._worst(errors, column, first) for errors, column in zip(found, columns, strict=True)]
 
     def _worst(self, errors: Array, column: int, first: int = 0) -> Worst:
         """The worst of the errors at all points, or at those from one on."""

@@ -59,8 +59,9 @@ class References:
             for dtype in ("float32", "float64")
         }
         printed = [*map(printed_alone, forms)]
-        arithmetics = ("float32", "wide", "float64" if has_marks(forms) else "wide")
-        single, wide, precise = self._single.worst_at(at["float32"], printed, columns, arithmetics)
+        worst = self._single.worst_at(at["float32"], printed, columns, ("float32", "wide", "float64"))
+        single, wide = next(worst), next(worst)
+        precise = next(worst) if has_marks(forms) and any(one.error > TARGET for one in wide) else wide
         (double,) = self._double.worst_at(at["float64"], printed, columns, ("float64",))
         return [Quality(*row) for row in zip(single, wide, precise, double, strict=True)]
 
@@ -107,7 +108,7 @@ class References:
         Nothing if what is wrong, by more than this error, is not near zero.
         """
         printed = printed_alone(form)
-        needed = [self._single.reach(printed, column, variable, beyond, form) for form in ("float32", "wide")]
+        needed = [self._single.reach(printed, column, variable, beyond, kind) for kind in ("float32", "wide")]
         needed.append(self._double.reach(printed, column, variable, beyond, "float64"))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []

@@ -195,9 +195,8 @@ class Search:
         standing = self._standing
         best = [self._subproblems.alone(part, names) for part, names in parts]
         changed = {part: alone for (part, _), alone in zip(parts, best, strict=True) if alone is not part}
-        (form,) = substitute(
-            [start or standing.forms[node]], {total: reduce(node.graph.add, best)} if total else changed
-        )
+        replaced = {total: reduce(node.graph.add, best)} if total else changed
+        (form,) = substitute([start or standing.forms[node]], replaced)
         if not changed or form is standing.forms[node] or not standing.is_same(node, form):
             return False
         quality = standing.measured(node, form, near=True)
@@ -212,9 +211,9 @@ def _alone(node: Node, tensors: Sequence[str]) -> variables.Way:
     """The sums below a node that are branches, or functions of fewer inputs, with the inputs that each is of."""
     order = topological([node])
     branches = {branch for below in order if below.op == "where" for branch in below.args[1:]}
-    some = [(below, tuple(variables.tensors_of(below, tensors))) for below in order if below.op == "add"]
-    fewer = _of_fewer(node, tensors)
-    return [part for part in some if part[0] in branches or part in fewer]
+    alone = branches | {one for one, _ in _of_fewer(node, tensors)}
+    sums = [below for below in order if below.op == "add" and below in alone]
+    return [(one, tuple(variables.tensors_of(one, tensors))) for one in sums]
 
 
 def _of_fewer(node: Node, tensors: Sequence[str]) -> variables.Way:
