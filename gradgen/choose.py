@@ -21,6 +21,8 @@ from gradgen.worst import Worst
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 
+Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
+
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
 # Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
@@ -207,9 +209,7 @@ class Choice:
                 (self.uncorrected(node).at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
             ]
             is_corrected = False
-        if _is_lost(every) and not _is_lost(ordinary):
-            every = ordinary  # by where something can be saved
-        errors = {"float32": every, "bfloat16": every, "float16": ordinary}  # which has no other numbers
+        errors = _by_type(every, ordinary)
         return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
 
     def _errors_of_float32(self, node: Node) -> tuple[float, float]:
@@ -223,13 +223,18 @@ class Choice:
         found = [*map(self.quality, known)]
         every = [(quality.wide.error, quality.precise.error) for quality in found]
         ordinary = [(quality.wide.ordinary, quality.precise.ordinary) for quality in found]
-        if _is_lost(every) and not _is_lost(ordinary):
-            every = ordinary
-        errors = {"float32": every, "bfloat16": every, "float16": ordinary}
+        errors = _by_type(every, ordinary)
         return [dtype for dtype in wide if _gains(errors[dtype], _WIDENED[dtype])]
 
 
-def _is_lost(errors: Sequence[tuple[float, float]]) -> bool:
+def _by_type(every: Errors, ordinary: Errors) -> dict[str, Errors]:
+    """The errors of results that each type has: float16 has no numbers that are extreme."""
+    if _is_lost(every) and not _is_lost(ordinary):
+        every = ordinary  # by where something can be saved
+    return {"float32": every, "bfloat16": every, "float16": ordinary}
+
+
+def _is_lost(errors: Errors) -> bool:
     """Whether of some result hardly a digit is right in either arithmetic."""
     return any(min(pair) > LOST for pair in errors)
 
@@ -249,7 +254,7 @@ def is_sound(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, 
     )
 
 
-def _gains(errors: Sequence[tuple[float, float]], most: float, is_corrected: bool = False) -> bool:
+def _gains(errors: Errors, most: float, is_corrected: bool = False) -> bool:
     """Whether errors, each in two arithmetics, are so large in the lesser one that the other is worth it.
 
     Where something is compensated in float32 it always is: two roundings are cheaper than all corrections.

@@ -58,7 +58,7 @@ class Quality:
     @property
     def error(self) -> float:
         """The worst error, float32 being computed in the best of all ways."""
-        return max(self.double.error, min(self.single.error, self.widened.error))
+        return max(self.double.error, self.best_single.error)
 
     @property
     def ordinary(self) -> float:

@@ -106,9 +106,6 @@ _SOFTPLUS_DIFFERENCE = (
     "where(lt(abs(u - v), 32), where(gt(u - v, 0), log1p(expm1(u - v)*sigmoid(v)), "
     "-log1p(expm1(v - u)*sigmoid(u))), softplus(u) - softplus(v))"
 )
-_POWER_DIFFERENCE = (
-    "where(lt(abs(w*log(u/v)), 1), v**w*expm1(w*where(lt(2*abs(u - v), v), log1p((u - v)/v), log(u/v))), u**w - v**w)"
-)
 _REMOVABLE = "0/0 at u = 0, and in the derivative infinity minus infinity"
 _PARAMETER = "0/0 where u, a parameter perhaps, is 0"
 _POWER = "0/0 where v, a parameter perhaps, is 0"
@@ -637,19 +634,17 @@ RULES: tuple[Rule, ...] = (
             ("logaddexp(u, -u)", "log(2) + log1p(2*sinh(u/2)**2)"),
         )
     ),
-    Rule(
-        "u**a - v**a",
-        _POWER_DIFFERENCE.replace("w*", "a*").replace("**w", "**a"),
-        NEARLY_EQUAL,
-        _is_no_half,
-        tried=True,
-    ),
-    Rule(
-        "u**w - v**w",
-        _POWER_DIFFERENCE,
-        NEARLY_EQUAL,
-        tried=True,
-        symbolic="w",
+    *(
+        Rule(
+            f"u**{w} - v**{w}",
+            f"where(lt(abs({w}*log(u/v)), 1), "
+            f"v**{w}*expm1({w}*where(lt(2*abs(u - v), v), log1p((u - v)/v), log(u/v))), u**{w} - v**{w})",
+            NEARLY_EQUAL,
+            condition,
+            tried=True,
+            symbolic=symbolic,
+        )
+        for w, condition, symbolic in (("a", _is_no_half, ""), ("w", None, "w"))
     ),
     Rule(
         "ierfcx(u)*erfcx(u)**-2",
