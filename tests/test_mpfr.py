@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import gmpy2
 import mpmath
 import pytest
 import sympy
@@ -51,6 +52,18 @@ def test_gives_what_mpmath_does(name: str) -> None:
                 assert abs(value - exact) <= abs(exact) * mpf(2) ** (10 - BITS), point
                 compared += 1
     assert compared > 1
+
+
+@pytest.mark.parametrize("precision", [64, 160, 310, 910, 2660])
+def test_error_functions_are_those_of_mpfr(precision: int) -> None:
+    context = gmpy2.context(gmpy2.get_context(), precision=precision)
+    pole = math.ceil(math.sqrt((precision + 32) * math.log(2)))  # of the trapezoidal rule
+    with context:
+        for x in (0.5, 1.003, 1.7, 4.3, 8.9, 13.1, 21.7, 40.3, 120.9, pole - 0.6, pole, pole + 0.9, pole + 1.1):
+            for name, argument in (("erfc", x), ("erf", x), ("erf", -x), ("erfc", -x)):
+                x_exactly, right = gmpy2.mpfr(argument), getattr(gmpy2, name)(gmpy2.mpfr(argument))
+                off = abs(mpfr.FUNCTIONS[name](x_exactly) - right)
+                assert off <= abs(right) * gmpy2.mpfr(2) ** (1 - precision), (name, argument)
 
 
 @pytest.mark.usefixtures("alone")
