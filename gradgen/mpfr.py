@@ -122,6 +122,8 @@ def _erfc(x: Number) -> Number:
     Of erfc(x) = 2*x*exp(-x**2)/pi * (integral of exp(-t**2)/(x**2 + t**2) over t > 0), with what its pole adds:
     Matta and Reichel, Rational approximations to the error functions, Math. Comp. 25 (1971).
     """
+    if x < -1:
+        return 2 - _erfc(-x)
     bits = gmpy2.get_context().precision + _GUARD
     if not (x > 1 and x * x < min(4 * bits, _RANGE // 2)):  # elsewhere it is quick, or may underflow
         return gmpy2.erfc(x)
