@@ -90,7 +90,7 @@ class Sample:
 class _Exact:
     """The exact values of some nodes, and how many bits show their first `_AGREE` ones."""
 
-    values: tuple[mpf, ...]
+    found: mpfr.Evaluation
     bits: int
 
 
@@ -121,26 +121,30 @@ class _Values:
         more bits take long, only what is 0 is. A 0 is none where a summand that was too small may be left in its place.
         """
         is_laborious = self.program.is_laborious
-        bits, previous, before_lacked = 0, tuple[mpf, ...](), False
+        bits = 0
+        previous: mpfr.Evaluation | None = None
         is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
         attempts = len(_MORE) - (is_laborious or is_in_vain)
         for attempt in range(attempts):
             before, bits = bits, _precision(point, attempt)
             with mpmath.workprec(bits):
-                found = self.program.at(exact_point(point))
-                values = found.values
-                if not all(map(mpmath.isfinite, values)):
+                found = self.program.at(point)
+                if not found.is_finite:
                     return None
-                is_last, lacks = attempt == attempts - 1, found.bits_lost > bits - _AGREE and not is_laborious
-                is_sure = ((all(values) or attempt >= _ZERO) and not (lacks and before_lacked)) or is_last
-                agree = bool(previous) and all(map(_agree, previous, values))
-                is_nothing = is_last and all(
-                    _agree(a, b) or abs(b) < _NOTHING for a, b in zip(previous, values, strict=True)
-                )
-                if ((agree and is_sure) or is_nothing) and (all(values) or found.hidden < _HIDDEN):
-                    # What is left of 0 by rounding is less in more bits
-                    return _Exact(values, before if agree else bits)
-            previous, before_lacked = values, lacks
+                if previous is not None:
+                    is_last, has_zeros = attempt == attempts - 1, not all(found.found)
+                    agree = found.agrees(previous, _AGREE) and (
+                        is_last
+                        or (
+                            (not has_zeros or attempt >= _ZERO)
+                            and (is_laborious or not (_lacks(found, bits) and _lacks(previous, before)))
+                        )
+                    )
+                    is_nothing = is_last and not agree and found.agrees(previous, _AGREE, _HIDDEN)
+                    if (agree or is_nothing) and (not has_zeros or found.hidden < _HIDDEN):
+                        # What is left of 0 by rounding is less in more bits
+                        return _Exact(found, bits if is_nothing else before)
+            previous = found
         return None
 
 
@@ -310,9 +314,9 @@ class Reference:
             if column not in self._alone:
                 self._alone[column] = _Values([self._roots[column]])
             found = self._alone[column](point)
-            return found.values[0] if found else None
+            return found.found.values[0] if found else None
         found = self._values(point)
-        return found.values[column] if found else None
+        return found.found.values[column] if found else None
 
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
@@ -326,7 +330,7 @@ class Reference:
             for factor in (2, 8) if not exactly.is_laborious else (2,):
                 bits = factor * _precision(point)
                 with mpmath.workprec(bits):
-                    found = exactly.at(exact_point(point))
+                    found = exactly.at(point)
                 if found.bits_lost <= bits - _AGREE:
                     break
             (value,) = found.values
@@ -354,7 +358,7 @@ class Reference:
         """
         for bits in (factor * _precision(point) for factor in (1, 2, 8)):
             with mpmath.workprec(bits):
-                found, right = (program.at(exact_point(point)) for program in (exactly, self._values.program))
+                found, right = (program.at(point) for program in (exactly, self._values.program))
                 (value,), exact = found.values, right.values[column]
                 if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
                     return True
@@ -376,7 +380,7 @@ class Reference:
         (name,) = self._tensors
         exactly = mpfr.Program(topological([root]), [root])
         points = [{**self._hypers[0], name: place} for place in (0.0, -_TINY, _TINY)]
-        (value,) = exactly(exact_point(points[0]))
+        (value,) = exactly(points[0])
         beside = [self.exact(column, point) for point in points[1:]]
         return all(exact is not None and abs(value - exact) <= _SAME * max(1, abs(exact)) for exact in beside)
 
@@ -623,7 +627,7 @@ class Reference:
         key = tuple(point.values())
         if key not in self._known:
             found = self._values(point)
-            self._known[key] = Sample(found.values, self._scale(point, found)) if found else None
+            self._known[key] = Sample(found.found.values, self._scale(point, found)) if found else None
         return self._known[key]
 
     def _neighbours(self, point: Point, count: int) -> Iterator[Point]:
@@ -638,15 +642,10 @@ class Reference:
     def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:
         """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
         with mpmath.workprec(exact.bits):
-            return self._values.program.slopes(exact_point(point), exact.values, self._tensors, _SHIFT)
+            return self._values.program.slopes(point, exact.found, self._tensors, _SHIFT)
 
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
-        return self._values.program(exact_point(point))
-
-
-def exact_point(point: Point) -> dict[str, mpf | bool]:
-    """A point in mpmath's numbers, for programs that compute exact values."""
-    return {name: value if isinstance(value, bool) else mpf(value) for name, value in point.items()}
+        return self._values.program(point)
 
 
 def _precision(point: Point, attempt: int = 0) -> int:
@@ -655,11 +654,6 @@ def _precision(point: Point, attempt: int = 0) -> int:
     return _PRECISION + _MORE[attempt] + (3 + 2 * attempt) * farthest
 
 
-def _agree(a: mpf, b: mpf) -> bool:
-    """Whether the difference of two finite numbers is small; in whole numbers, for it is asked very often."""
-    (sign, p, i, _), (other_sign, q, k, _) = a._mpf_, b._mpf_
-    if not p or not q or sign != other_sign or abs(mpmath.mag(a) - mpmath.mag(b)) > 1:
-        return not p and not q
-    least = min(i, k)
-    p, q = p << i - least, q << k - least
-    return bool(abs(p - q) << _AGREE <= q)
+def _lacks(found: mpfr.Evaluation, bits: int) -> bool:
+    """Whether of what was found in so many bits too few may be left."""
+    return found.bits_lost > bits - _AGREE

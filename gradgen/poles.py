@@ -87,5 +87,4 @@ class Poles:
 def _exactly(order: list[Node], point: Values, bits: int = _DIGITS) -> mpf:
     """The last of some nodes at a point, to more digits than any type has."""
     with mpmath.workprec(bits):
-        lifted = {name: x if isinstance(x, bool) else mpf(x) for name, x in point.items()}
-        return mpfr.Program(order, [order[-1]])(lifted)[0]
+        return mpfr.Program(order, [order[-1]])(point)[0]

@@ -9,7 +9,6 @@ from mpmath import mpf
 
 from gradgen import mpfr, points
 from gradgen.graph import CONDITIONS, KINKS, Node, topological
-from gradgen.measure import exact_point
 
 _MAGNITUDE, _COMPARED, _FEWEST = 5, 32, 8  # of the points looked at; how many, and how many must tell something
 _BITS, _SAME = 400, mpf(2) ** -100
@@ -45,7 +44,7 @@ def _values(nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, f
     near = points.hyper_parameters(hyper, "float64")[-1]
     every = [{**point, **near} for point in at[:: -(-len(at) // _COMPARED)]]
     program = mpfr.Program(topological(nodes), nodes)
-    rows = [program(exact_point(point)) for point in every]
+    rows = [program(point) for point in every]
     return {node: [row[column] for row in rows] for column, node in enumerate(nodes)}
 
 
