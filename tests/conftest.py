@@ -30,9 +30,11 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        formula = getattr(item, "callspec", None) and item.callspec.params.get("formula")
-        if isinstance(formula, str) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(formula))
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        formula, is_of_path = params.get("formula"), params.get("path") in ("cpu", "torch")
+        if (isinstance(formula, str) or is_of_path) and not item.get_closest_marker("xdist_group"):
+            group = formula if isinstance(formula, str) else item.nodeid.replace(f"{params['path']}", "")
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
 
 

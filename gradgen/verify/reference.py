@@ -315,6 +315,8 @@ def _hangs_on_digits(node: Node, args: Sequence[object]) -> bool:
 
 def _is_analytic(node: Node, args: Sequence[object]) -> bool:
     """Whether a node is an analytic function of arguments that are not near a singularity."""
+    if node.op in _LOGARITHMS:
+        return args[0] > (_SOLID - 1 if node.op == "log1p" else _SOLID)  # type: ignore[operator]
     if node.op != "pow":
         return node.op in _ENTIRE
     base, exponent = args
