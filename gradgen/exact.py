@@ -1,4 +1,4 @@
-"""The exact value of a formula and of its derivatives, by mpmath, from what the user wrote.
+"""The exact value of a formula and of its derivatives, by MPFR and mpmath, from what the user wrote.
 
 Independent of all that gradgen derives: it evaluates the formula before any rule, and differentiates by central
 differences in enough digits. Precision doubles until two evaluations agree.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import mpmath
 from mpmath import mpf
 
+from gradgen import mpfr
 from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
@@ -42,6 +43,7 @@ class Exact:
         convert = share(formula, self._graph)
         self._roots = [convert(expression) for expression in formula.outputs]
         self._orders = [topological([root]) for root in self._roots]
+        self._programs = [mpfr.Program(order, [root]) for order, root in zip(self._orders, self._roots, strict=True)]
 
     def value(self, point: Point, output: int = 0) -> mpf:
         """The value of an output; NaN where it is not real."""
@@ -69,7 +71,8 @@ class Exact:
             return [value for value in self._values(output, _lift(point)).values() if isinstance(value, mpf)]
 
     def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
-        return self._values(output, point)[self._roots[output]]
+        (value,) = self._programs[output](point)
+        return value
 
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         return values(self._orders[output], point)

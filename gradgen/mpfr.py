@@ -30,7 +30,6 @@ _Compute = Callable[[Mapping[str, Number], Sequence[Number]], list[Number]]
 _STEP = 256  # bits; numbers of a formula are had in as many of these as are needed
 _RANGE = 1 << 15  # of exponents: far beyond any float64, and not so far that a sine takes long
 _FAR = 1 << 62  # an exponent beyond all ranges
-_LIMITS = gmpy2.context(emin=-_RANGE, emax=_RANGE)
 
 
 _MOST_KEPT = 1024
@@ -226,12 +225,12 @@ def in_doubles(
     if compute is None:
         return [None for _ in rows]
     found: list[tuple[float, float, bool] | None] = []
-    with gmpy2.context(_LIMITS, precision=precision) as context:
+    with gmpy2.context(emin=-_RANGE, emax=_RANGE, precision=precision) as context:
         for args in rows:
             context.clear_flags()
             value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
             nearest = float(value)
-            if context.invalid or _is_beyond(context) or not math.isfinite(nearest):
+            if context.invalid or is_beyond(context) or not math.isfinite(nearest):
                 found.append(None)
             else:
                 found.append((nearest, float(value - nearest), value.is_integer()))
@@ -276,10 +275,10 @@ class Evaluation:
         Those with no more than a certain exponent may be anything.
         """
         if self.is_quick and before.is_quick:
-            pairs, scaled, exponent = zip(before.found, self.found, strict=True), gmpy2.mul_2exp, _exponent
+            pairs, scaled, size = zip(before.found, self.found, strict=True), gmpy2.mul_2exp, exponent
         else:
-            pairs, scaled, exponent = zip(before.values, self.values, strict=True), mpmath.ldexp, mpmath.mag
-        return all(a == b or scaled(abs(a - b), bits) <= abs(b) or exponent(b) <= nothing for a, b in pairs)
+            pairs, scaled, size = zip(before.values, self.values, strict=True), mpmath.ldexp, mpmath.mag
+        return all(a == b or scaled(abs(a - b), bits) <= abs(b) or size(b) <= nothing for a, b in pairs)
 
     @cached_property
     def bits_lost(self) -> float:
@@ -330,7 +329,7 @@ class Evaluation:
 
     def _exponent(self, place: int) -> Any:
         value = self._found[place]
-        return -math.inf if isinstance(value, bool) else _exponent(value) if self.is_quick else mpmath.mag(value)
+        return -math.inf if isinstance(value, bool) else exponent(value) if self.is_quick else mpmath.mag(value)
 
 
 class Program:
@@ -371,8 +370,8 @@ class Program:
 
     def at(self, point: Point) -> Evaluation:
         """What is found at a point, the values of the inputs by name."""
-        with _context() as context:
-            found = self._quickly(_all_lifted(point), context)
+        with bounded() as context:
+            found = self._quickly(all_lifted(point), context)
         if found:
             return Evaluation(self, found, is_quick=True)
         slowly = evaluate.values(self.order, _all_lowered(point))
@@ -388,24 +387,23 @@ class Program:
             share: by how much of itself an input grows, less if it is larger than 1.
         """
         if there.is_quick or all(abs(value.exp) < _RANGE for value in there.values):
-            with _context() as context:
+            with bounded() as context:
                 base = there.found if there.is_quick else [*map(lifted, there.values)]
 
                 def at(moved: Mapping[str, Number]) -> list[Number] | None:
                     found = self._quickly(moved, context)
                     return [found[root] for root in self.roots] if found else None
 
-                largest = _largest(at, _all_lifted(point), base, names, lifted(share))
+                largest = _largest(at, all_lifted(point), base, names, lifted(share))
                 if largest:
                     return tuple(map(lowered, largest))
         return tuple(_largest(self, _all_lowered(point), there.values, names, share) or ())
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> Sequence[Number] | None:
         """The values of all nodes by MPFR; None where it cannot tell."""
-        digits = -(-mpmath.mp.prec // _STEP) * _STEP
-        found = self._compute(point, [_constant(number, digits) for number in self._constants])
+        found = self._compute(point, [*map(_constant, self._constants)])
         is_infinite = any(gmpy2.is_infinite(found[root]) for root in self.roots)
-        return None if is_infinite or _is_beyond(context) else found
+        return None if is_infinite or is_beyond(context) else found
 
 
 def _largest(
@@ -448,13 +446,27 @@ def _compiled(order: Sequence[Node], args: Sequence[Sequence[int]]) -> _Compute:
         elif node.op == "where":
             text = "{1} if {0} else {2}".format(*read)
         else:
-            compute = _power(node.args[1].number) if node.op == "pow" else FUNCTIONS.get(node.op) or _slow(node.op)
-            called[f"f{place}"] = compute
+            called[f"f{place}"] = _function(node)
             text = f"f{place}({', '.join(read)})"
         lines.append(f"    v{place} = {text}")
     every = ", ".join(f"v{place}" for place in range(len(order)))
     exec("\n".join(["def compute(inputs, constants):", *lines, f"    return [{every}]"]), called)
     return called["compute"]  # type: ignore[no-any-return]
+
+
+def evaluated(node: Node, args: Sequence[Any], inputs: Mapping[str, Number]) -> Number:
+    """A node's value, from those of its operands and of all inputs."""
+    if node.op in ("input", "flag"):
+        return inputs[str(node.value)]
+    if node.op in ("given", "true"):
+        return True
+    return _constant(node.number) if node.number is not None else _function(node)(*args)
+
+
+@cache
+def _function(node: Node) -> Callable[..., Number]:
+    """What computes a node from its operands."""
+    return _power(node.args[1].number) if node.op == "pow" else FUNCTIONS.get(node.op) or _slow(node.op)
 
 
 @cache
@@ -479,26 +491,33 @@ def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
     return operator.pow
 
 
+def _constant(number: sympy.Expr) -> Number:
+    return _rounded(number, -(-mpmath.mp.prec // _STEP) * _STEP)
+
+
 @cache
-def _constant(number: sympy.Expr, precision: int) -> Number:
-    with mpmath.workprec(precision), _context():
+def _rounded(number: sympy.Expr, precision: int) -> Number:
+    with mpmath.workprec(precision), bounded():
         return lifted(evaluate.number_of(number))
 
 
-def _exponent(x: Number) -> float:
+def exponent(x: Number) -> float:
+    """The exponent of a number, as mpmath's `mag`."""
     return gmpy2.get_exp(x) if gmpy2.is_regular(x) else -math.inf if x == 0 else math.nan
 
 
-def _context() -> Any:
-    return gmpy2.context(_LIMITS, precision=mpmath.mp.prec)
+def bounded(reach: int = _RANGE) -> Any:
+    """A context to enter, for numbers of mpmath's working precision with exponents up to a certain one."""
+    return gmpy2.context(emin=-reach, emax=reach, precision=mpmath.mp.prec)
 
 
-def _is_beyond(context: Any) -> bool:
+def is_beyond(context: Any) -> bool:
     """Whether something on the way was beyond the range of numbers."""
     return bool(context.overflow or context.underflow or context.divzero)
 
 
-def _all_lifted(point: Point) -> dict[str, Number]:
+def all_lifted(point: Point) -> dict[str, Number]:
+    """The values of inputs as numbers of MPFR."""
     return {
         name: x if isinstance(x, bool) else lifted(x) if isinstance(x, mpf) else gmpy2.mpfr(x)
         for name, x in point.items()

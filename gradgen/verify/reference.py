@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +13,11 @@ from mpmath import mpf
 from sympy import Abs, Heaviside, Max, Min, Mod, Mul, Piecewise, Pow, ceiling, floor, frac, sign
 from sympy.logic.boolalg import ITE
 
-from gradgen import exact
-from gradgen.evaluate import evaluated
-from gradgen.graph import Node
 from gradgen.infinite import FAR, tends_to
 from gradgen.load import Formula
 from gradgen.points import IRRATIONAL
 from gradgen.verify.quantity import Exact, Point, Quantity
+from gradgen.verify.shaken import Shaken
 
 # How far points and results reach. Enough for float32 and what is narrower, and for ordinary numbers of float64; that
 # more digits are needed shows in that two precisions do not agree.
@@ -28,17 +25,10 @@ BITS = 160
 BITS_OF_FLOAT64 = 1075
 
 _ROUGH = (Abs, sign, Max, Min, Piecewise, ITE, floor, ceiling, frac, Mod, Heaviside)
-_LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
-_ENTIRE = frozenset(
-    {"const", "input", "add", "mul", "exp", "sin", "cos", "sinh", "cosh", "tanh", "erf", "atan", "asinh"}
-)
-_EXACT_OPS = frozenset({"add", "mul", "abs", "sign", "maximum", "minimum", "where", "floor", "ceil"})
 _NEAR = mpf(2) ** -200  # how far beside a point one looks for a kink: nearer than any number of the narrow types
 _MOST_DIRECTIONS = 16
 _NOTHING = mpf(2) ** -150  # what vanishes where these are this near, of numbers of about 1
 _FAR_BEYOND = 2**20  # the power of two
-_NO_DIGITS = 16  # binary ones
-_SOLID = mpf(2) ** -30  # what is larger is no divisor that is 0 but for rounding
 _NOISE = mpf(2) ** -2500  # what is smaller may be what rounding leaves of 0
 _CLOSE = mpf(2) ** -40  # how well slopes on both sides agree where there is no kink
 
@@ -56,10 +46,10 @@ class Reference:
         self._inputs = [p.name for p in formula.tensors]
         self._hyper = dict(hyper)
         self._bits = bits
-        self._formula = _Shaken(formula, bits)
+        self._formula = Shaken(formula, bits)
         # Derivatives of the user's own are what the op's gradients are, whatever its formula says.
         self._own = {
-            name: _Shaken(replace(formula, outputs=expressions, derivatives={}, places={}, names=()), bits)
+            name: Shaken(replace(formula, outputs=expressions, derivatives={}, places={}, names=()), bits)
             for name, expressions in formula.derivatives.items()
         }
         self._rough = any(
@@ -248,88 +238,3 @@ def _is_absolute_value(power: Pow) -> bool:
 
 def _towards(x: float, distance: mpf) -> mpf:
     return mpmath.fmul(mpmath.sign(x), distance, exact=True) if math.isinf(x) else mpf(x)
-
-
-class _Shaken(exact.Exact):
-    """The exact value of a formula, or the admission that it cannot be had.
-
-    No precision of practical size shows a digit of 1 - tanh(x) at x = 1e30, and evaluations in two of them agree on a
-    0 that is not there; so they do on log(1 + exp(-500)). Hence what a function gives, and a sum that has been rounded,
-    is shaken in its last digits: what hangs on these does not agree. Nor is anything divided by what is left of a sum
-    when all its digits have cancelled: x/(exp(x) - 1) for a tiny x would seem to vanish. Nor is that divided by 0, nor
-    its logarithm taken, which changes little where it is large.
-    """
-
-    def __init__(self, formula: Formula, bits: int) -> None:
-        super().__init__(formula, bits)
-        self._random = random.Random(bits)
-
-    def result(self, point: Mapping[str, float | mpf], wrt: tuple[str, ...], output: int) -> mpf | None:
-        """The derivative of an output by the inputs `wrt`, none for its value; None where it cannot be had."""
-        try:
-            found = self.derivative(point, wrt, output) if wrt else self.value(point, output)
-        except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
-            return None
-        return None if mpmath.isnan(found) else found
-
-    def is_regular(self, point: Mapping[str, float | mpf], output: int) -> bool:
-        """Whether all that is computed on the way to an output is analytic at a point, by far."""
-        try:
-            with mpmath.workprec(self._bits + 150):
-                values = self._values(output, {name: mpf(x) for name, x in point.items()})
-        except (ArithmeticError, ValueError):
-            return False
-        return all(_is_analytic(node, [values[arg] for arg in node.args]) for node in self._orders[output])
-
-    def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
-        values: dict[Node, object] = {}
-        lost: set[Node] = set()
-        for node in self._orders[output]:
-            args = [values[arg] for arg in node.args]
-            value = evaluated(node, args, point)
-            if node.op == "add" and _has_cancelled(value, args):
-                lost.add(node)
-            if not lost.isdisjoint(node.args) and _hangs_on_digits(node, args):
-                raise exact.UnsettledError
-            values[node] = self._shake(value) if _is_rounded(node, args) and any(args) else value  # exp(0) is 1
-        return values
-
-    def _shake(self, value: object) -> object:
-        if not isinstance(value, mpf) or not mpmath.isfinite(value):
-            return value
-        return value * (1 + self._random.uniform(-1, 1) * mpf(2) ** (8 - mpmath.mp.prec))
-
-
-def _has_cancelled(value: object, args: Sequence[object]) -> bool:
-    """Whether nothing of a sum's terms is left but the digits in which they were shaken."""
-    largest = max(abs(x) for x in args if isinstance(x, mpf))
-    return isinstance(value, mpf) and 0 < abs(value) < largest * mpf(2) ** (_NO_DIGITS - mpmath.mp.prec)
-
-
-def _hangs_on_digits(node: Node, args: Sequence[object]) -> bool:
-    """Whether a node is something definite also where an argument has lost its digits: a reciprocal, a logarithm."""
-    if node.op == "mul":
-        return any(isinstance(x, mpf) and mpmath.isinf(x) for x in args)
-    return node.op in _LOGARITHMS or (node.op == "pow" and args[1] < 0)  # type: ignore[operator]
-
-
-def _is_analytic(node: Node, args: Sequence[object]) -> bool:
-    """Whether a node is an analytic function of arguments that are not near a singularity."""
-    if node.op in _LOGARITHMS:
-        return args[0] > (_SOLID - 1 if node.op == "log1p" else _SOLID)  # type: ignore[operator]
-    if node.op != "pow":
-        return node.op in _ENTIRE
-    base, exponent = args
-    is_whole = node.args[1].number is not None and node.args[1].number.is_Integer
-    return (is_whole and exponent > 0) or abs(base) > _SOLID  # type: ignore[operator, arg-type]
-
-
-def _is_rounded(node: Node, args: Sequence[object]) -> bool:
-    """Whether a node's value has as many digits as there are; products of numbers do not, and most sums."""
-    if node.op == "add":
-        sizes = [mpmath.mag(x) for x in args if isinstance(x, mpf) and mpmath.isfinite(x) and x != 0]
-        return len(sizes) == 2 and abs(sizes[0] - sizes[1]) > mpmath.mp.prec
-    if node.op == "pow":
-        exponent = node.args[1].number
-        return exponent is None or not (exponent.is_Integer and exponent > 0)
-    return bool(node.args) and node.op not in _EXACT_OPS
