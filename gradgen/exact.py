@@ -43,7 +43,10 @@ class Exact:
         convert = share(formula, self._graph)
         self._roots = [convert(expression) for expression in formula.outputs]
         self._orders = [topological([root]) for root in self._roots]
-        self._programs = [mpfr.Program(order, [root]) for order, root in zip(self._orders, self._roots, strict=True)]
+        self._programs = [
+            None if mpfr.is_summed(order) else mpfr.Program(order, [root])
+            for order, root in zip(self._orders, self._roots, strict=True)
+        ]
 
     def value(self, point: Point, output: int = 0) -> mpf:
         """The value of an output; NaN where it is not real."""
@@ -71,8 +74,8 @@ class Exact:
             return [value for value in self._values(output, _lift(point)).values() if isinstance(value, mpf)]
 
     def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
-        (value,) = self._programs[output](point)
-        return value
+        program = self._programs[output]
+        return program(point)[0] if program else self._values(output, point)[self._roots[output]]
 
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, object]:
         return values(self._orders[output], point)

@@ -141,10 +141,14 @@ def _erfc(x: Number) -> Number:
 
 @cache
 def _trapezoids(reach: int, bits: int) -> list[tuple[Number, Number]]:
-    """exp(-t**2) and t**2 at the multiples t of pi/reach."""
-    nodes = [(gmpy2.const_pi(bits) * k / reach) ** 2 for k in range(1, reach**2)]
-    weighed = ((gmpy2.exp(-node), node) for node in nodes)
-    return [*itertools.takewhile(lambda entry: gmpy2.get_exp(entry[0]) > -bits, weighed)]
+    """exp(-t**2) and t**2 at the multiples t of pi/reach; each exponential from the one before it."""
+    first = (gmpy2.const_pi(bits) / reach) ** 2
+    weight, ratio, growth = gmpy2.exp(-first), gmpy2.exp(-3 * first), gmpy2.exp(-2 * first)
+    found: list[tuple[Number, Number]] = []
+    while gmpy2.get_exp(weight) > -bits:
+        found.append((weight, (len(found) + 1) ** 2 * first))
+        weight, ratio = weight * ratio, ratio * growth
+    return found
 
 
 def _erf(x: Number) -> Number:
@@ -201,9 +205,9 @@ FUNCTIONS |= {
 }
 
 
-# What takes long to thousands of digits: what mpmath sums up, and what MPFR does.
-_LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"}
-_LABORIOUS |= {"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "bessel_y"}
+# What takes long to thousands of digits: what mpmath sums up, and what MPFR does, whose sums begin anew each time.
+_SUMMED = frozenset({"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "bessel_y"})
+_LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"} | _SUMMED
 _LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
 
 # Of functions that can lose bits, how many, from the exponents of operands and result.
@@ -240,6 +244,11 @@ def in_doubles(
 def is_laborious(order: Iterable[Node]) -> bool:
     """Whether thousands of digits of some nodes take long."""
     return not _LABORIOUS.isdisjoint(node.op for node in order)
+
+
+def is_summed(order: Iterable[Node]) -> bool:
+    """Whether thousands of digits of some nodes take MPFR longer than mpmath."""
+    return not _SUMMED.isdisjoint(node.op for node in order)
 
 
 class Evaluation:

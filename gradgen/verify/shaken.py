@@ -76,7 +76,7 @@ class Shaken(exact.Exact):
         return all(_is_analytic(node, [values[arg] for arg in node.args]) for node in self._orders[output])
 
     def _evaluate(self, output: int, point: Mapping[str, mpf]) -> mpf:
-        found = self._quickly(output, point)
+        found = None if mpfr.is_summed(self._orders[output]) else self._quickly(output, point)
         return self._values(output, point)[self._roots[output]] if found is None else found
 
     def _quickly(self, output: int, point: Mapping[str, mpf]) -> mpf | None:
