@@ -14,7 +14,7 @@ demo: $(INSTALLED)  ## build swish, check its gradient, run it beside torch's
 	$(BIN)/gradgen build formulas/swish.py
 	$(BIN)/python examples/demo.py
 
-test: $(INSTALLED)  ## the everyday suite; all that CI runs by `make test TESTS='not sample'`
+test: $(INSTALLED)  ## the everyday suite; all that CI may run by `make test TESTS='not sample'`
 	$(BIN)/pytest -m "$(TESTS)" $(PYTEST_ARGS)
 
 check: check-format check-lint check-types check-drift  ## all that can be checked without running

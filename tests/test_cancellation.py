@@ -80,6 +80,7 @@ FORMULAS = {
 
 
 EVERY_DAY = [*FORMULAS][:3]
+SLOW = [*FORMULAS][3:]
 ALL_TYPES = {
     *EVERY_DAY,
     *[*FORMULAS][::3],
@@ -94,7 +95,12 @@ def spec_of(definition: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "text", [text if text in EVERY_DAY else pytest.param(text, marks=pytest.mark.slow) for text in FORMULAS]
+    "text",
+    [
+        *EVERY_DAY,
+        *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW[::2]),
+        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW[1::2]),
+    ],
 )
 def test_value_and_derivatives_at_the_points_of_verify(
     text: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -139,7 +139,14 @@ def similar(names: Sequence[str], dtype: torch.dtype) -> list[dict[str, float]]:
 
 
 @pytest.mark.usefixtures("first_order")
-@pytest.mark.parametrize("text", [*EVERY_DAY, *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *EVERY_DAY,
+        *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW[::2]),
+        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW[1::2]),
+    ],
+)
 def test_class(text: str, tmp_path: Path) -> None:
     names = set(re.findall(r"\b[xyzakp]\b", text))
     parameters = [DECLARED[name] for name in DECLARED if name in names]

@@ -280,8 +280,16 @@ def test_the_exceptions_are_few_and_of_formulas_that_there_are() -> None:
 
 
 def each(names: Iterable[str]) -> list[object]:
-    """One worker runs all tests of a formula; it builds its module, which takes longest, and finds exact results."""
-    return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+    """One worker runs all tests of a formula; it builds its module, which takes longest, and finds exact results.
+
+    Every second one of those that neither are looked at every day nor have exceptions is left to thorough runs.
+    """
+    excepted = {name for name, _ in EXCEPTIONS}
+    thorough = [name for name in FORMULAS if name not in EVERY_DAY and name not in excepted][::2]
+    return [
+        pytest.param(name, marks=[pytest.mark.xdist_group(name), *[pytest.mark.thorough] * (name in thorough)])
+        for name in names
+    ]
 
 
 def bounds(name: str, dtype: str) -> Bounds:
