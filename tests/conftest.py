@@ -1,5 +1,6 @@
-"""Where several processes run the tests, those of one formula are run by one, which builds it once (`building`), and
-they share the cores; and builds are as those of the command, or without second derivatives.
+"""Where several processes run the tests, those of one formula, and those that differ in the path alone, are run by one,
+which builds it once (`building`), and they share the cores; and builds are as those of the command, or without second
+derivatives.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         formula, is_of_path = params.get("formula"), params.get("path") in ("cpu", "torch")
         if (isinstance(formula, str) or is_of_path) and not item.get_closest_marker("xdist_group"):
-            group = formula if isinstance(formula, str) else item.nodeid.replace(f"{params['path']}", "")
-            item.add_marker(pytest.mark.xdist_group(group))
+            group = formula if isinstance(formula, str) else item.nodeid.replace(params["path"], "")
+            # xdist takes what is after an @ for the group only if no ] is there
+            item.add_marker(pytest.mark.xdist_group(group.replace("]", ")")))
     items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
 
 
