@@ -18,7 +18,8 @@ import numpy as np
 from mpmath import mpf
 
 from gradgen.graph import Node, substitute, topological
-from gradgen.mpfr import Number, Program, lifted, lowered, precise
+from gradgen.mpfr import Program, precise
+from gradgen.mpfr_functions import Number, lifted, lowered
 from gradgen.series import constant, through
 from gradgen.ulp import Array
 

@@ -10,199 +10,23 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any
 
 import gmpy2
 import mpmath
 import sympy
 from mpmath import mpf
-from mpmath.libmp import from_man_exp
 
 from gradgen import evaluate
 from gradgen.graph import HALF, Node
-from gradgen.primitives import ERRORS, MARKS, PRIMITIVES, PRODUCTS
+from gradgen.mpfr_functions import FUNCTIONS, RANGE, Number, lifted, lowered, slow
+from gradgen.primitives import PRIMITIVES, PRODUCTS
 
-Number = Any  # gmpy2.mpfr; a condition is a bool
 Point = Mapping[str, float | mpf | bool]  # the values of inputs by name
 _Compute = Callable[[Mapping[str, Number], Sequence[Number]], list[Number]]
 
 _STEP = 256  # bits; numbers of a formula are had in as many of these as are needed
-_RANGE = 1 << 15  # of exponents: far beyond any float64, and not so far that a sine takes long
-_FAR = 1 << 62  # an exponent beyond all ranges
-
-
-_MOST_KEPT = 1024
-
-
-def _keeping(function: Callable[..., Number]) -> Callable[..., Number]:
-    """A function that keeps its values, for many forms ask for the same: those of which no flag has to tell again.
-
-    Not where the last operand is 0, whose sign counts; those before it are orders, and factors.
-    """
-    kept: dict[tuple[Number, ...], Number] = {}
-
-    def keeping(*args: Number) -> Number:
-        key = (*args, gmpy2.get_context().precision)
-        value = kept.get(key)
-        if value is None:
-            value = function(*args)
-            if all(gmpy2.is_regular(x) and abs(gmpy2.get_exp(x)) < _RANGE for x in (args[-1], value)):
-                if len(kept) >= _MOST_KEPT:
-                    kept.clear()
-                kept[key] = value
-        return value
-
-    return keeping
-
-
-@_keeping
-def _exp_neg_abs(x: Number) -> Number:
-    return gmpy2.exp(-abs(x))
-
-
-def _sigmoid(x: Number) -> Number:
-    e = _exp_neg_abs(x)
-    return 1 / (1 + e) if x > 0 else e / (1 + e)
-
-
-def _logistic_density(x: Number) -> Number:
-    e = _exp_neg_abs(x)
-    return e / (1 + e) ** 2
-
-
-def _softplus(x: Number) -> Number:
-    return (x if x > 0 else 0) + gmpy2.log1p(_exp_neg_abs(x))
-
-
-def _logaddexp(a: Number, b: Number) -> Number:
-    return max(a, b) + gmpy2.log1p(_exp_neg_abs(a - b))
-
-
-def _bessel(op: str, of_integer: Callable[[int, Number], Number], n: Number, x: Number) -> Number:
-    return of_integer(int(n), x) if n.is_integer() else _slow(op)(n, x)
-
-
-_GUARD = 32  # bits
-
-
-def _polygamma(n: Number, x: Number) -> Number:
-    """By the recurrence A&S 6.4.6 up to where the asymptotic series 6.4.11 has all digits, for positive numbers."""
-    if not (n.is_integer() and n > 0 and 0 < x < gmpy2.inf()):
-        return _slow("polygamma")(n, x)
-    order, bits = int(n), gmpy2.get_context().precision + _GUARD
-    with gmpy2.context(gmpy2.get_context(), precision=bits):
-        below, y = gmpy2.mpfr(0), gmpy2.mpfr(x)
-        while y < order + bits // 6:
-            below += 1 / math.prod(itertools.repeat(y, order), start=y)  # faster than a power
-            y += 1
-        beyond = coefficient = math.factorial(order - 1) / y**order
-        beyond += order * coefficient / (2 * y)
-        square = y * y
-        for j in range(2, bits, 2):
-            coefficient = coefficient * ((j + order - 2) * (j + order - 1)) / (square * (j * (j - 1)))
-            term = _bernoulli(j, bits) * coefficient
-            beyond += term
-            if gmpy2.get_exp(term) < gmpy2.get_exp(beyond) - bits:
-                break
-        result = (-1) ** (order + 1) * (math.factorial(order) * below + beyond)
-    return +result if gmpy2.is_regular(result) else _slow("polygamma")(n, x)
-
-
-@cache
-def _bernoulli(j: int, bits: int) -> Number:
-    """The Bernoulli number B_j."""
-    numerator, denominator = mpmath.bernfrac(j)
-    return gmpy2.mpfr(gmpy2.mpq(numerator, denominator), bits)
-
-
-def _erfc(x: Number) -> Number:
-    """Where MPFR's series is long, by the trapezoidal rule, whose digits double with twice the terms.
-
-    Of erfc(x) = 2*x*exp(-x**2)/pi * (integral of exp(-t**2)/(x**2 + t**2) over t > 0), with what its pole adds:
-    Matta and Reichel, Rational approximations to the error functions, Math. Comp. 25 (1971).
-    """
-    if x < -1:
-        return 2 - _erfc(-x)
-    bits = gmpy2.get_context().precision + _GUARD
-    if not (x > 1 and x * x < min(4 * bits, _RANGE // 2)):  # elsewhere it is quick, or may underflow
-        return gmpy2.erfc(x)
-    reach = math.ceil(math.sqrt(bits * math.log(2)))
-    if abs(x - reach) < 1:
-        reach += 2  # the pole must not be where the rule counts it half
-    with gmpy2.context(gmpy2.get_context(), precision=bits):
-        square = x * x
-        total = sum((weight / (square + node) for weight, node in _trapezoids(reach, bits)), start=1 / (2 * square))
-        result = 2 * x * gmpy2.exp(-square) / reach * total
-        if x < reach:
-            result -= 2 / gmpy2.expm1(2 * reach * x)
-    return +result
-
-
-@cache
-def _trapezoids(reach: int, bits: int) -> list[tuple[Number, Number]]:
-    """exp(-t**2) and t**2 at the multiples t of pi/reach; each exponential from the one before it."""
-    first = (gmpy2.const_pi(bits) / reach) ** 2
-    weight, ratio, growth = gmpy2.exp(-first), gmpy2.exp(-3 * first), gmpy2.exp(-2 * first)
-    found: list[tuple[Number, Number]] = []
-    while gmpy2.get_exp(weight) > -bits:
-        found.append((weight, (len(found) + 1) ** 2 * first))
-        weight, ratio = weight * ratio, ratio * growth
-    return found
-
-
-def _erf(x: Number) -> Number:
-    if abs(x) > 1 and x * x < gmpy2.get_context().precision:
-        return gmpy2.copy_sign(1 - _erfc(abs(x)), x)
-    return gmpy2.erf(x)
-
-
-def _nothing(*_: Number) -> Number:
-    return gmpy2.mpfr(0)
-
-
-_NAMED = (
-    *("exp", "log", "log1p", "expm1", "exp2", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-    *("sinh", "cosh", "tanh", "sech", "csch", "asinh", "acosh", "atanh", "hypot", "cbrt"),
-)
-FUNCTIONS: dict[str, Callable[..., Number]] = {
-    **{name: getattr(gmpy2, name) for name in _NAMED},
-    **{name: _keeping(getattr(gmpy2, name)) for name in ("gamma", "digamma")},
-    "erf": _keeping(_erf),
-    "erfc": _keeping(_erfc),
-    **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
-    "where": lambda condition, p, q: p if condition else q,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": operator.not_,
-    "damp": lambda v, r: v if v == 0 else v * r,
-    "xmul": operator.mul,
-    "unit": lambda a, h: h if h == 0 else a / h,
-    **dict.fromkeys(MARKS, lambda x: x),
-    "corrected": lambda value, error: value,
-    **dict.fromkeys((*ERRORS, "rest"), _nothing),
-    "sigmoid": _sigmoid,
-    "logistic_density": _logistic_density,
-    "softplus": _softplus,
-    "logaddexp": _logaddexp,
-    "loggamma": _keeping(lambda x: gmpy2.lgamma(x)[0]),
-    "polygamma": _keeping(_polygamma),
-    "bessel_j": _keeping(partial(_bessel, "bessel_j", gmpy2.jn)),
-    "bessel_y": _keeping(partial(_bessel, "bessel_y", gmpy2.yn)),
-    "acot": lambda x: gmpy2.atan(1 / x),
-    "acsch": lambda x: gmpy2.asinh(1 / x),
-    "asech": lambda x: gmpy2.acosh(1 / x),
-    "floor": gmpy2.rint_floor,
-    "ceil": gmpy2.rint_ceil,
-    "abs": abs,
-    "modulus": abs,
-    "maximum": max,
-    "minimum": min,
-    "sign": lambda x: gmpy2.mpfr(gmpy2.sign(x)),
-}
-FUNCTIONS |= {
-    product: lambda r, t, f=FUNCTIONS[name]: r * f(t) for product, name in PRODUCTS.items() if name in FUNCTIONS
-}
 
 
 # What takes long to thousands of digits: what mpmath sums up, and what MPFR does, whose sums begin anew each time.
@@ -229,7 +53,7 @@ def in_doubles(
     if compute is None:
         return [None for _ in rows]
     found: list[tuple[float, float, bool] | None] = []
-    with gmpy2.context(emin=-_RANGE, emax=_RANGE, precision=precision) as context:
+    with gmpy2.context(emin=-RANGE, emax=RANGE, precision=precision) as context:
         for args in rows:
             context.clear_flags()
             value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
@@ -395,7 +219,7 @@ class Program:
             names: of the inputs.
             share: by how much of itself an input grows, less if it is larger than 1.
         """
-        if there.is_quick or all(abs(value.exp) < _RANGE for value in there.values):
+        if there.is_quick or all(abs(value.exp) < RANGE for value in there.values):
             with bounded() as context:
                 base = there.found if there.is_quick else [*map(lifted, there.values)]
 
@@ -475,19 +299,7 @@ def evaluated(node: Node, args: Sequence[Any], inputs: Mapping[str, Number]) -> 
 @cache
 def _function(node: Node) -> Callable[..., Number]:
     """What computes a node from its operands."""
-    return _power(node.args[1].number) if node.op == "pow" else FUNCTIONS.get(node.op) or _slow(node.op)
-
-
-@cache
-def _slow(op: str) -> Callable[..., Number]:
-    """A primitive that MPFR does not have."""
-
-    @_keeping
-    def function(*args: Number) -> Number:
-        with mpmath.workprec(gmpy2.get_context().precision):
-            return lifted(evaluate.function(op, *map(lowered, args)))
-
-    return function
+    return _power(node.args[1].number) if node.op == "pow" else FUNCTIONS.get(node.op) or slow(node.op)
 
 
 def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
@@ -515,7 +327,7 @@ def exponent(x: Number) -> float:
     return gmpy2.get_exp(x) if gmpy2.is_regular(x) else -math.inf if x == 0 else math.nan
 
 
-def bounded(reach: int = _RANGE) -> Any:
+def bounded(reach: int = RANGE) -> Any:
     """A context to enter, for numbers of mpmath's working precision with exponents up to a certain one."""
     return gmpy2.context(emin=-reach, emax=reach, precision=mpmath.mp.prec)
 
@@ -540,20 +352,3 @@ def _all_lowered(point: Point) -> dict[str, mpf | bool]:
 def precise() -> Any:
     """A context to enter, for numbers of mpmath's working precision and of any size."""
     return gmpy2.context(precision=mpmath.mp.prec)
-
-
-def lifted(x: mpf) -> Number:
-    """An mpmath number as one of MPFR, of no more digits than are worked with."""
-    sign, mantissa, exponent, _ = x._mpf_
-    if not mantissa:  # 0, an infinity or NaN
-        return gmpy2.mpfr(float(x))
-    number = gmpy2.mul_2exp(gmpy2.mpfr(mantissa), max(-_FAR, min(exponent, _FAR)))
-    return -number if sign else number
-
-
-def lowered(x: Number) -> mpf:
-    """An MPFR number as one of mpmath."""
-    if not gmpy2.is_finite(x):
-        return mpf(float(x))
-    mantissa, exponent = x.as_mantissa_exp()
-    return mpmath.make_mpf(from_man_exp(mantissa, int(exponent)))

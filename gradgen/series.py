@@ -19,7 +19,8 @@ from mpmath.libmp import NoConvergence
 
 from gradgen.evaluate import evaluated, values
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
-from gradgen.mpfr import Number, lifted, lowered, precise
+from gradgen.mpfr import precise
+from gradgen.mpfr_functions import Number, lifted, lowered
 from gradgen.primitives import PRIMITIVES
 from gradgen.rewrite import factors
 

@@ -14,13 +14,14 @@ from nodes import parsed
 
 from gradgen import evaluate, mpfr
 from gradgen.graph import CONDITIONS, Graph, Node, topological
+from gradgen.mpfr_functions import FUNCTIONS, lifted, lowered
 from gradgen.primitives import PRIMITIVES
 
 BITS = 300
 NUMBERS = (0.37, 0.81, -0.44, 1.9, -3.2, 7.5, 1e-20, -1e15)
 # No numbers, or no functions of numbers
 SPECIAL = {*CONDITIONS, "where", "sum_error", "product_error", "quotient_error", "rest"}
-NAMES = sorted(mpfr.FUNCTIONS.keys() - SPECIAL)
+NAMES = sorted(FUNCTIONS.keys() - SPECIAL)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_error_functions_are_those_of_mpfr(precision: int) -> None:
         for x in (0.5, 1.003, 1.7, 4.3, 8.9, 13.1, 21.7, 40.3, 120.9, pole - 0.6, pole, pole + 0.9, pole + 1.1):
             for name, argument in (("erfc", x), ("erf", x), ("erf", -x), ("erfc", -x)):
                 x_exactly, right = gmpy2.mpfr(argument), getattr(gmpy2, name)(gmpy2.mpfr(argument))
-                off = abs(mpfr.FUNCTIONS[name](x_exactly) - right)
+                off = abs(FUNCTIONS[name](x_exactly) - right)
                 assert off <= abs(right) * gmpy2.mpfr(2) ** (1 - precision), (name, argument)
 
 
@@ -197,7 +198,7 @@ def test_what_a_zero_may_hide(text: str, hidden: float) -> None:
 def test_polygamma(order: int, bits: int) -> None:
     for x in (mpf(2) ** -900, mpf("0.3"), mpf(1), mpf("17.25"), mpf(10) ** 10, mpf(2) ** 700):
         with mpmath.workprec(bits), mpfr.precise():
-            found = mpfr.lowered(mpfr.FUNCTIONS["polygamma"](mpfr.lifted(mpf(order)), mpfr.lifted(x)))
+            found = lowered(FUNCTIONS["polygamma"](lifted(mpf(order)), lifted(x)))
         with mpmath.workprec(2 * bits):
             exact = mpmath.polygamma(order, x)
             assert abs(found - exact) <= abs(exact) * mpf(2) ** (1 - bits)

@@ -19,6 +19,7 @@ from gradgen import model, mpfr, points
 from gradgen.differentiate import gradient
 from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
+from gradgen.mpfr_functions import FUNCTIONS
 from gradgen.share import share
 from gradgen.ulp import LARGEST
 from gradgen.verify.quantity import Exact, Point, Quantity
@@ -63,7 +64,7 @@ def samples(
         quantities += [Quantity(k, (name,)) for name in differentiable]
     order = topological(roots)
     exact = mpfr.Program(order, roots)
-    is_quick = all(node.op in mpfr.FUNCTIONS for node in order if node.args)
+    is_quick = all(node.op in FUNCTIONS for node in order if node.args)
     bits = (_BITS if len(names) == 1 else _BITS_OF_SEVERAL) if is_quick else _FEW_BITS
     randoms, count = random.Random(formula.name), count if is_quick else count // _FEWER
     near = 0 if len(names) == 1 else _NEAR  # where summands are alike, their roundings add up

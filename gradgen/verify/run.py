@@ -89,10 +89,9 @@ def _outcome(subject: Subject, settings: Settings, paths: Sequence[str], progres
 def _method(settings: Settings, device: str, paths: Sequence[str]) -> str:
     """How was measured on a device, for the record."""
     points = "dozens" if settings.points is None else f"{settings.points} of each kind"
-    text = f"Points: {points} for each type, every exponent alike, ordinary and special ones, against exact results; "
-    text += "of float64 "
+    text = f"Points: {points} for each type, every exponent alike, ordinary and special ones; of float64 "
     text += "not the ends of the type, but " if settings.points is None else ""
-    text += "a thousand more, against MPFR, where no derivative is the user's own."
+    text += "a thousand more, where no derivative is the user's own."
     if settings.exhaustive and device in paths:
         kernels = {"cpu": "C", "cuda": "CUDA"}[device]
         thinned = f", of float32 every {settings.stride}th" if settings.stride > 1 else ""

@@ -14,6 +14,7 @@ from gradgen import exact, mpfr
 from gradgen.evaluate import evaluated
 from gradgen.graph import Node
 from gradgen.load import Formula
+from gradgen.mpfr_functions import lowered
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
 _ENTIRE = frozenset(
@@ -90,7 +91,7 @@ class Shaken(exact.Exact):
                     raise
                 return None
             found = values[self._roots[output]]
-            return None if mpfr.is_beyond(context) or gmpy2.is_infinite(found) else mpfr.lowered(found)
+            return None if mpfr.is_beyond(context) or gmpy2.is_infinite(found) else lowered(found)
 
     def _values(self, output: int, point: Mapping[str, mpf]) -> dict[Node, Any]:
         return self._computed(output, _MPMATH, lambda node, args: evaluated(node, args, point))
