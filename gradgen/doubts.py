@@ -19,7 +19,7 @@ _MORE = "`gradgen explain` tells more"
 
 def doubts(operation: Operation) -> Iterator[str]:
     """A sentence each, with the operation's name."""
-    for doubt in (*_unused(operation.formula), *_gaps(operation.formula), *_unsound(operation)):
+    for doubt in (*_unused(operation.formula), *_gaps(operation.formula), *_unseen(operation), *_unsound(operation)):
         yield f"{operation.formula.name}: {doubt}"
 
 
@@ -48,6 +48,13 @@ def _has_gap(piecewise: Piecewise) -> bool:
         return bool(conditions.as_set() != sympy.S.Reals)
     except (NotImplementedError, TypeError, ValueError):
         return False
+
+
+def _unseen(operation: Operation) -> Iterator[str]:
+    """The outputs of which nothing is known."""
+    for result in operation.accuracy[: len(operation.outputs)]:
+        if not result.double.is_known:
+            yield f"{result.name} is a number at none of the inputs that were looked at; its errors are not known"
 
 
 def _unsound(operation: Operation) -> Iterator[str]:

@@ -18,15 +18,10 @@ from gradgen import mpfr, points
 from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, is_quick, program
+from gradgen.settled import HIDDEN, Values, lacks, precision_of
 from gradgen.tuples import Tuples
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.worst import Place, Worst
-
-_PRECISION = 160  # bits that an exact value is computed with at first
-_MORE = (0, 150, 600, 2500, 10_000)  # bits that are added, until two attempts agree; the last where it takes no time
-_AGREE = 80  # bits in which they do
-_ZERO = 3  # the first attempt that a result of 0 is believed at
-_SHIFT = mpf(2) ** -50  # by how much an input is moved to see what its rounding does
 
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
@@ -44,8 +39,7 @@ _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
 _BESIDE = 2.0**-20  # how far from a point it is looked whether the formula is real there
 _TINY = 2.0**-100  # an input at which a function is what it tends to at 0
-_HIDDEN = -1100  # what has a smaller exponent is 0 in every type
-_NOTHING = mpf(2) ** _HIDDEN
+_NOTHING = mpf(2) ** HIDDEN
 LEAST_REACH, _MOST_REACH = 2.0**-30, 4.0
 _SWITCHES = tuple(2.0**power for power in range(-6, 7))  # where one form may take over from another
 _JUST_BEYOND, _BELOW_EDGE = 1 + 2.0**-9, (0.998, 0.9996)  # an edge; shares of it
@@ -84,68 +78,6 @@ class Sample:
 
     exact: tuple[mpf, ...]
     scale: tuple[mpf, ...]
-
-
-@dataclass(frozen=True)
-class _Exact:
-    """The exact values of some nodes, and how many bits show their first `_AGREE` ones."""
-
-    found: mpfr.Evaluation
-    bits: int
-
-
-class _Values:
-    """The exact values of some nodes, each point's found once.
-
-    Attributes:
-        program: what computes them.
-    """
-
-    def __init__(self, roots: Sequence[Node]) -> None:
-        self.program = mpfr.Program(topological(roots), roots)
-        self._known: dict[tuple[float | bool | mpf, ...], _Exact | None] = {}
-
-    def __call__(self, point: Point) -> _Exact | None:
-        """The values at a point; None where one is not real, or cannot be had."""
-        key = tuple(point.values())
-        if key not in self._known:
-            self._known[key] = self._computed(point)
-        return self._known[key]
-
-    def _computed(self, point: Point) -> _Exact | None:
-        """The values on which two precisions agree; None where none do, or where one is not real.
-
-        1 + x, x an input or a power of one, must not be rounded to 1 or to x: the farther the inputs are from 1, the
-        more bits. So with the powers of x in sqrt(1 + x), and each attempt has room for two more of them. What is left
-        of a cancellation of nearly all bits may lack what was too small in both attempts, and is believed last; where
-        more bits take long, only what is 0 is. A 0 is none where a summand that was too small may be left in its place.
-        """
-        is_laborious = self.program.is_laborious
-        bits = 0
-        previous: mpfr.Evaluation | None = None
-        is_in_vain = any(abs(value) > _MORE[-1] for value in point.values())  # exp(-value) would still be too small
-        attempts = len(_MORE) - (is_laborious or is_in_vain)
-        for attempt in range(attempts):
-            before, bits = bits, _precision(point, attempt)
-            with mpmath.workprec(bits):
-                found = self.program.at(point)
-                if not found.is_finite:
-                    return None
-                if previous is not None:
-                    is_last, has_zeros = attempt == attempts - 1, not all(found.found)
-                    agree = found.agrees(previous, _AGREE) and (
-                        is_last
-                        or (
-                            (not has_zeros or attempt >= _ZERO)
-                            and (is_laborious or not (_lacks(found, bits) and _lacks(previous, before)))
-                        )
-                    )
-                    is_nothing = is_last and not agree and found.agrees(previous, _AGREE, _HIDDEN)
-                    if (agree or is_nothing) and (not has_zeros or found.hidden < _HIDDEN):
-                        # What is left of 0 by rounding is less in more bits
-                        return _Exact(found, bits if is_nothing else before)
-            previous = found
-        return None
 
 
 class _Facts:
@@ -220,8 +152,8 @@ class Reference:
         self.dtype = dtype
         self._roots = roots
         self._order = topological(roots)
-        self._values = _Values(roots)
-        self._alone: dict[int, _Values] = {}
+        self._values = Values(roots)
+        self._alone: dict[int, Values] = {}
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         slow = [node for node in self._order if node.op in _SLOW_FAR_OUT]
@@ -312,11 +244,11 @@ class Reference:
         """
         if self._values.program.is_laborious:
             if column not in self._alone:
-                self._alone[column] = _Values([self._roots[column]])
+                self._alone[column] = Values([self._roots[column]])
             found = self._alone[column](point)
-            return found.found.values[0] if found else None
+            return found.values[0] if found else None
         found = self._values(point)
-        return found.found.values[column] if found else None
+        return found.values[column] if found else None
 
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
@@ -328,10 +260,10 @@ class Reference:
         for point in ordinary[:: -(-len(ordinary) // _COMPARED) or 1]:
             sample = self._sample(point)
             for factor in (2, 8) if not exactly.is_laborious else (2,):
-                bits = factor * _precision(point)
+                bits = factor * precision_of(point)
                 with mpmath.workprec(bits):
                     found = exactly.at(point)
-                if found.bits_lost <= bits - _AGREE:
+                if not lacks(found, bits):
                     break
             (value,) = found.values
             with mpmath.workprec(bits):
@@ -356,13 +288,13 @@ class Reference:
 
         The derivative of a form with a selection may there be one of neither branch. What has no digits tells nothing.
         """
-        for bits in (factor * _precision(point) for factor in (1, 2, 8)):
+        for bits in (factor * precision_of(point) for factor in (1, 2, 8)):
             with mpmath.workprec(bits):
                 found, right = (program.at(point) for program in (exactly, self._values.program))
                 (value,), exact = found.values, right.values[column]
                 if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
                     return True
-                if max(found.bits_lost, right.bits_lost) <= bits - _AGREE:
+                if not (lacks(found, bits) or lacks(right, bits)):
                     return bool(abs(value - exact) <= _SAME * max(1, abs(exact)))
         return True
 
@@ -627,7 +559,7 @@ class Reference:
         key = tuple(point.values())
         if key not in self._known:
             found = self._values(point)
-            self._known[key] = Sample(found.found.values, self._scale(point, found)) if found else None
+            self._known[key] = Sample(found.values, self._values.scales(point, found, self._tensors)) if found else None
         return self._known[key]
 
     def _neighbours(self, point: Point, count: int) -> Iterator[Point]:
@@ -639,21 +571,5 @@ class Reference:
             if all(map(math.isfinite, moved.values())):
                 yield {**point, **moved}
 
-    def _scale(self, point: Point, exact: _Exact) -> tuple[mpf, ...]:
-        """For each node the largest |x * d exact/dx| over the inputs x, by a one-sided difference."""
-        with mpmath.workprec(exact.bits):
-            return self._values.program.slopes(point, exact.found, self._tensors, _SHIFT)
-
     def _evaluated(self, point: Point) -> tuple[mpf, ...]:
         return self._values.program(point)
-
-
-def _precision(point: Point, attempt: int = 0) -> int:
-    """The bits of an attempt: the farther the inputs are from 1, the more."""
-    farthest = max(abs(int(mpmath.mag(value))) if 0 < abs(value) < math.inf else 0 for value in point.values())
-    return _PRECISION + _MORE[attempt] + (3 + 2 * attempt) * farthest
-
-
-def _lacks(found: mpfr.Evaluation, bits: int) -> bool:
-    """Whether of what was found in so many bits too few may be left."""
-    return found.bits_lost > bits - _AGREE

@@ -29,7 +29,7 @@ class References:
     """
 
     def __init__(self, nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> None:
-        centres = _centres(nodes)
+        centres = centres_of(nodes)
         self._tensors, self._hyper = tensors, hyper
         self._single = Reference(nodes, tensors, hyper, "float32", centres)
         self._double = Reference(nodes, tensors, hyper, "float64", centres)
@@ -147,7 +147,7 @@ def _switches(nodes: Sequence[Node], name: str) -> set[float]:
     return {x for x in found if _LEAST_SWITCH <= abs(x) <= 1 / _LEAST_SWITCH}
 
 
-def _centres(nodes: Sequence[Node]) -> list[float]:
+def centres_of(nodes: Sequence[Node]) -> list[float]:
     """Where an input and a number in the nodes cancel: 1 of x - 1."""
     found = set()
     for node in topological(nodes):

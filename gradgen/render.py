@@ -431,14 +431,20 @@ class _OperationText:
     def accuracy(self) -> list[str]:
         """A table of the modelled errors."""
         rows = [("", "float32", "float64", "")]
+        outputs = self.operation.accuracy[: len(self.operation.outputs)]
+        is_known = all(output.double.is_known for output in outputs)
         for error in self.operation.accuracy:
             notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
             notes += [f"float32 is computed in float64{unless(error.narrow_at)}"] if error.wide else []
             note = "; ".join(notes)
-            rows.append((error.name, _figure(error.single.error), _figure(error.double.error), note))
+            figures = [_figure(worst.error) if is_known else "unknown" for worst in (error.single, error.double)]
+            rows.append((error.name, figures[0], figures[1], note))
         width = max(len(name) for name, *_ in rows)
         lines = [f"{name:{width}}  {single:>7}  {double:>7}  {note}".rstrip() for name, single, double, note in rows]
-        return lines + self.lost
+        lines += self.lost
+        if len(self.operation.formula.tensors) > 1:
+            lines += ["float64 was looked at in few places where several inputs are near the ends of the type"]
+        return lines
 
     @property
     def lost(self) -> list[str]:

@@ -40,6 +40,11 @@ class Worst:
     normal: float = 0.0
 
     @property
+    def is_known(self) -> bool:
+        """Whether there was any point to look at: not if the result is a number at none of them."""
+        return bool(self.at)
+
+    @property
     def place(self) -> str:
         """Where the error is, for people."""
         return ", ".join(f"{name}={value:.9g}" for name, value in self.at)

@@ -453,6 +453,20 @@ class TestWithTheGenerator:
             Path("formulas/first.py").write_text(head + text)
             assert self.run("build", "formulas/first.py").stdout.count("\n") == 2
 
+    def test_a_build_tells_of_what_is_a_number_nowhere(self) -> None:
+        """And no figure stands for its errors."""
+        head = "from sympy import *\nfrom gradgen import op\n\n"
+        Path("formulas/first.py").write_text(head + "@op\ndef f(x, y):\n    return asin(x*y - 1000000)\n")
+        done = self.run("build", "formulas/first.py")
+        assert done.returncode == 0
+        assert (
+            "\n  f: out is a number at none of the inputs that were looked at; its errors are not known\n"
+            in done.stdout
+        )
+        assert re.search(
+            r"\n    out +unknown +unknown\n    grad_x +unknown +unknown", Path("generated/first.py").read_text()
+        )
+
     @pytest.mark.slow
     def test_gallery_is_the_same_whatever_the_hash_seed_and_the_number_of_processes(self) -> None:
         """What is committed was built by several processes, each with a seed of its own."""

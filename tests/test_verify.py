@@ -698,6 +698,19 @@ def test_a_namesake_of_a_torch_function_is_no_peer(tmp_path: Path) -> None:
     assert peers.find(alone(formula(SQUARE, tmp_path), torch.sin)) is None
 
 
+def test_what_is_a_number_nowhere_is_not_called_sound(verify: Verify) -> None:
+    result = verify("@op\ndef f(x: Tensor, y: Tensor):\n    return asin(x*y - 1000000)\n")
+    assert result.exit_code == 1
+    assert "f: value: none of the points that were looked at has one that is a number" in result.stdout
+    assert "f: not sound" in result.stdout
+
+
+def test_numbers_beside_a_constant_are_looked_at(verify: Verify) -> None:
+    result = verify("@op\ndef f(x: Tensor):\n    return asin(x - 1000000)\n")
+    assert result.exit_code == 0, result.stdout
+    assert "at x=1000000." in cells(result, "float64", "value")[-1]
+
+
 class TestExhaustive:
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_all_patterns_are_there(self, dtype: torch.dtype) -> None:
@@ -780,6 +793,21 @@ class TestExhaustive:
         assert value.worst > 4
         assert f"at x={measure.shown({'x': place.item()}, value.dtype).removeprefix('x=')}: " in value.at
         assert len(ticks) == 1
+
+    @pytest.mark.parametrize("dtype", exhaustive.DTYPES, ids=measure.dtype_name)
+    @pytest.mark.parametrize("wrong", ["value", "gradient", "second derivative"])
+    def test_a_fault_that_float64_shares_is_found(self, tmp_path: Path, dtype: torch.dtype, wrong: str) -> None:
+        def function(x: Tensor) -> Tensor:
+            y = x.detach()
+            is_there = (y > 0.5) & (y < 64)
+            off = {"value": y**0, "gradient": x - y, "second derivative": (x - y) ** 2}[wrong]
+            return torch.where(is_there, torch.sin(x.double()) + 0.05 * off, torch.sin(x.double())).to(x.dtype)
+
+        subject = alone(formula("@op\ndef f(x: Tensor):\n    return sin(x)\n", tmp_path), function)
+        rows = {row.kind: row for row in exhaustive.run(subject, Space(["x"], dtype, 4001), lambda: None, {})}
+        assert rows[wrong].worst > 4
+        assert 0.5 < float(re.search(r" at x=(\S+): ", rows[wrong].at).group(1)) < 64
+        assert all(row.worst <= 1 and not row.bad for kind, row in rows.items() if kind != wrong)
 
     def test_the_mean_is_that_of_all_errors_that_are_numbers(self, tmp_path: Path) -> None:
         def function(x: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """The exhaustive run: C or CUDA kernels for narrow types, at every input that there is, against those for float64.
 
-The float64 kernels are held against mpmath by the ordinary run; and here, where they give NaN, at some of these inputs.
+The float64 kernels are held against what is exact by the ordinary run. What both have in common, such as a wrong
+coefficient, would not show in their difference: some of the inputs are looked at here, too, and of those for which
+float64 gives NaN.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import mpmath
 import torch
@@ -19,7 +21,8 @@ from torch import Tensor
 
 from gradgen.ulp import MANTISSA
 from gradgen.verify.measure import Measured, dtype_name, jet, shown, told
-from gradgen.verify.quantity import Exact, Point, Quantity
+from gradgen.verify.probes import Probes
+from gradgen.verify.quantity import Exact, Point, Quantity, error
 from gradgen.verify.reference import Reference
 from gradgen.verify.space import PIECE, Space
 from gradgen.verify.subject import Subject
@@ -55,25 +58,60 @@ def run(
     simple = [quantity for quantity in subject.quantities if len(quantity.wrt) < 2]
     sweeps += [_Sweep(subject, space.dtype, name, call, simple) for name, call in others.items()]
 
-    reference = Reference(subject.formula, subject.hyper)
+    reference, probes = Reference(subject.formula, subject.hyper), Probes(subject, space)
 
-    def examine(k: int) -> tuple[list[list[Measured]], list[tuple[Quantity, Point]]]:
+    def examine(k: int) -> _Examined:
         inputs = space[k]
         wide = {name: x.double() for name, x in inputs.items()}
         exact = jet(subject.refer, wide, subject.differentiable, subject.quantities)
         first = space.first_piece(k)
         gaps = [(quantity, point) for quantity in exact for point in _gaps(wide, exact[quantity], first)]
-        return [sweep.examined(inputs, wide, exact) for sweep in sweeps], gaps
+        found = [sweep.computed(inputs) for sweep in sweeps]
+        rows = [sweep.examined(values, wide, exact) for sweep, values in zip(sweeps, found, strict=True)]
+        return _Examined(rows, gaps, _at(found[0], wide, [*probes.places(first, len(next(iter(wide.values()))))]))
 
     # A GPU has enough to do with one chunk; and what is found in it saves looking closely at the next.
     chunks = map(examine, range(len(space))) if is_on_cuda else _in_threads(examine, len(space))
-    for found, gaps in chunks:
-        for sweep, rows in zip(sweeps, found, strict=True):
+    for examined in chunks:
+        for sweep, rows in zip(sweeps, examined.rows, strict=True):
             sweep.add(rows)
-        for quantity, point in gaps:  # not in the threads, which would have to share mpmath's precision
+        # Not in the threads, which would have to share mpmath's precision
+        for quantity, point in examined.gaps:
             sweeps[0].check(quantity, point, reference(point, [Quantity(quantity.output, ()), quantity]))
+        for point, computed in examined.probed:
+            sweeps[0].probe(point, computed, probes.exact(point), reference)
         progress()
     return [row for sweep in sweeps for row in sweep.rows.values()]
+
+
+class _Examined(NamedTuple):
+    """What came out of a chunk.
+
+    Attributes:
+        rows: of each sweep the errors.
+        gaps: for which inputs float64 gives NaN, as far as they are to be looked at.
+        probed: what the first sweep computed at the inputs that are.
+    """
+
+    rows: list[list[Measured]]
+    gaps: list[tuple[Quantity, Point]]
+    probed: list[tuple[Point, dict[Quantity, float]]]
+
+
+def _at(
+    found: Mapping[Quantity, Tensor], inputs: Mapping[str, Tensor], places: Sequence[int]
+) -> list[tuple[Point, dict[Quantity, float]]]:
+    """Inputs, and what was computed of them, at some places."""
+    index = torch.tensor(places, dtype=torch.int64, device=next(iter(inputs.values())).device)
+    columns = {name: x[index].tolist() for name, x in inputs.items()}
+    results = {quantity: values[index].tolist() for quantity, values in found.items()}
+    return [
+        (
+            {name: column[k] for name, column in columns.items()},
+            {quantity: column[k] for quantity, column in results.items()},
+        )
+        for k in range(len(places))
+    ]
 
 
 def _gaps(wide: Mapping[str, Tensor], exact: Tensor, first: int) -> Iterator[Point]:
@@ -166,18 +204,41 @@ class _Sweep:
             row.bad += 1
             row.bad_at = row.bad_at or told(self._subject, quantity, point, math.nan, right, self._dtype)
 
+    def probe(
+        self, point: Point, computed: Mapping[Quantity, float], exact: Mapping[Quantity, Exact], reference: Reference
+    ) -> None:
+        """Take in what was computed at a point; what seems far off is asked of what takes longer, and can tell more."""
+        if any(map(math.isnan, point.values())):
+            return
+        for quantity, right in exact.items():
+            row, value = self.rows[quantity.kind], computed[quantity]
+            off = error(value, right, self._dtype)
+            if off is not None and off > max(row.worst, _SMALL):
+                known = reference(point, [Quantity(quantity.output, ()), quantity])
+                off = error(value, known[quantity], self._dtype) if quantity in known else None
+            if off is None or off <= row.worst:
+                continue
+            text = told(self._subject, quantity, point, value, right, self._dtype)
+            if math.isinf(off) and not row.bad:  # else it may have been counted
+                row.bad, row.bad_at = 1, text
+            elif off < math.inf:
+                row.worst, row.at = off, text
+
+    def computed(self, inputs: dict[str, Tensor]) -> dict[Quantity, Tensor]:
+        """The results for a chunk."""
+        return jet(self._call, inputs, self._subject.differentiable, self._quantities)
+
     def examined(
-        self, inputs: dict[str, Tensor], wide: dict[str, Tensor], exact: dict[Quantity, Tensor]
+        self, found: dict[Quantity, Tensor], wide: dict[str, Tensor], exact: dict[Quantity, Tensor]
     ) -> list[Measured]:
         """The errors in a chunk, as far as they are larger than what is known.
 
         Args:
-            inputs: the chunk.
-            wide: the same in float64.
+            found: what was computed.
+            wide: the inputs, in float64.
             exact: the exact results.
         """
         rows = []
-        found = jet(self._call, inputs, self._subject.differentiable, self._quantities)
         for quantity, values in found.items():
             row = replace(self.rows[quantity.kind], count=values.numel(), bad=0, bad_at="", total=0.0)
             distance = self._distance(values, exact[quantity], self._slopes(wide, quantity, exact))

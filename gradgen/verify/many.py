@@ -20,6 +20,7 @@ from gradgen.differentiate import gradient
 from gradgen.graph import Graph, Node, topological
 from gradgen.load import Formula
 from gradgen.mpfr_functions import FUNCTIONS
+from gradgen.references import centres_of
 from gradgen.share import share
 from gradgen.ulp import LARGEST
 from gradgen.verify.quantity import Exact, Point, Quantity
@@ -52,7 +53,7 @@ def samples(
     """Values and gradients, where these are normal numbers, at random inputs of ordinary size in open intervals.
 
     With `has_edges`, of one input also at numbers up to 2**14 beside those at which a part of the formula overflows or
-    vanishes.
+    vanishes, and beside those at which it and a constant cancel.
     """
     graph = Graph(p.name for p in formula.scalars)
     names = [p.name for p in formula.tensors]
@@ -72,7 +73,8 @@ def samples(
     rows: Iterable[tuple[float, ...]] = zip(*columns, strict=True)
     if has_edges and len(names) == 1:
         nearest = 2.0 ** (-bits / _BITS_LOST)
-        rows = itertools.chain(rows, ((edge,) for edge in _edges(order, names[0], hyper) if abs(edge) > nearest))
+        beside = [*points.beside(centres_of(roots), "float64"), *_edges(order, names[0], hyper)]
+        rows = itertools.chain(rows, ((x,) for x in beside if abs(x) > nearest))
     found = []
     with mpmath.workprec(bits):
         scalars = {name: number if isinstance(number, bool) else mpf(number) for name, number in hyper.items()}

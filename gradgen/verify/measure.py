@@ -42,6 +42,7 @@ class Measured:
         bad: how many results are no approximation at all: NaN or an infinity for a number, a number for an infinity.
         bad_at: the first of these.
         count: how many results were looked at.
+        numbers: how many of these should be numbers, of those that were held against exact results.
         total: the sum of all errors that are numbers.
         apart: the largest difference from another path; None where there is no other.
     """
@@ -55,6 +56,7 @@ class Measured:
     bad: int = 0
     bad_at: str = ""
     count: int = 0
+    numbers: int = 0
     total: float = 0.0
     apart: float | None = None
 
@@ -70,6 +72,7 @@ class Measured:
         self.bad += other.bad
         self.bad_at = self.bad_at or other.bad_at
         self.count += other.count
+        self.numbers += other.numbers
         self.total += other.total
 
     def passes(self, bar: float) -> bool:
@@ -232,6 +235,7 @@ def compared(
                 if off is None:
                     continue
                 row.count += 1
+                row.numbers += bool(mpmath.isfinite(exact[quantity].value))
                 if math.isinf(off):
                     row.bad += 1
                     row.bad_at = row.bad_at or told(subject, quantity, point, value, exact[quantity], dtype)

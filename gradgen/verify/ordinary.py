@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -72,10 +72,19 @@ def run(
         if peer:
             outcome.rows += _of_peer(subject, peer, dtype, samples)
         progress()
+    outcome.failures += _unseen(subject, outcome.rows)
     for path in paths(only):
         outcome.checks += gradchecks.run(subject, path)
     progress()
     return outcome
+
+
+def _unseen(subject: Subject, rows: Sequence[Measured]) -> Iterator[str]:
+    """Value or gradient, if float64, which has the most points, was held against no number at all."""
+    seen = {row.kind for row in rows if row.dtype == "float64" and row.numbers}
+    for kind in dict.fromkeys(quantity.kind for quantity in subject.quantities if len(quantity.wrt) < 2):
+        if kind not in seen:
+            yield f"{kind}: none of the points that were looked at has one that is a number, so nothing is known of it"
 
 
 def _of_peer(subject: Subject, peer: _Function, dtype: torch.dtype, samples: list[Sample]) -> list[Measured]:

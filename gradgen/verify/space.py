@@ -51,6 +51,11 @@ class Space:
         """How many chunks there are."""
         return -(-self._total // self._chunk) + (not self._single)
 
+    @property
+    def pieces(self) -> int:
+        """How many pieces there are in all, but for the combinations of special numbers."""
+        return -(-self._total // PIECE)
+
     def first_piece(self, k: int) -> int:
         """How many pieces come before a chunk; the combinations of special numbers are one, however many they are."""
         return k * self._pieces if self._single or k == 0 else (k - 1) * self._pieces + 1
