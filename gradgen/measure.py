@@ -26,6 +26,7 @@ from gradgen.worst import Place, Worst
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
 _LARGE_SUBNORMAL = 1000.0  # an error that counts where the result is a subnormal number, too
+_MUCH_WORSE = 16.0
 _UNFAIR = 1000.0  # errors from which on it counts how often they are,
 _MOST_PEAKS = 8  # and of all results together,
 _MOST_MORE = 1000  # until so many points have been added
@@ -498,6 +499,24 @@ class Reference:
             columns[name] = FORMATS[self.dtype].nearest(value * (1 + _NEAR * spread))
         keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
         return {name: column[keep] for name, column in columns.items()}
+
+    def is_no_worse(self, root: Node, other: Node, column: int, name: str, values: Sequence[float]) -> bool:
+        """Whether a root is far off at no point where an input has some values, unless another one is there, too."""
+        drawn = [
+            point for point in self._drawn if all(1 / _ORDINARY <= abs(point[x]) <= _ORDINARY for x in self._tensors)
+        ]
+        some = drawn[:: -(-len(drawn) // _COMPARED) or 1]
+        at = [{**point, name: FORMATS[self.dtype].rounded(value)} for value in values for point in some]
+        found = [(point, sample) for point in at if (sample := self._sample(point))]
+        if not found:
+            return True
+        exact, scale = (
+            [values[column] for values in (getattr(sample, what) for _, sample in found)] for what in ("exact", "scale")
+        )
+        right = Right(exact, scale, self.dtype)
+        computed = program((root, other), self.dtype)([point for point, _ in found])
+        errors, others = (right.errors(FORMATS[self.dtype].nearest(one)) for one in computed)
+        return not (errors > np.maximum(_UNFAIR, _MUCH_WORSE * others)).any()
 
     def reach(self, root: Node, column: int, variable: Node, target: float, form: str) -> float:
         """A power of two beyond which, for |variable| of ordinary size, the error of a root stays below the target.

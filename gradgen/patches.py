@@ -11,7 +11,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen.expansion import Expansion
-from gradgen.graph import Node
+from gradgen.graph import Node, rebuilt, topological
 from gradgen.measure import LEAST_REACH
 from gradgen.quality import TARGET, Quality, cost, rank
 from gradgen.references import References
@@ -115,7 +115,14 @@ class Patches:
         """
         self._references.look_beside({end for made_of in tries for end in made_of.interval}, place)
         ranked = self._ranked(column, [entry for made_of in tries for entry in _patched(place, made_of)])
-        same = ((at, entry) for at, entry in ranked if self._references.is_same(entry.form, column))
+        same = (
+            (at, entry)
+            for at, entry in ranked
+            if self._references.is_same(entry.form, column)
+            and self._references.is_harmless(
+                entry.form, entry.made_of.form, column, place, max(map(abs, entry.made_of.interval))
+            )
+        )
         least, first = next(same, (None, None))
         if first is None:
             return best, None
@@ -156,8 +163,23 @@ class Patches:
 
 def _patched(variable: Node, made_of: Try) -> Iterator[_Patched]:
     """A form with another one in its place near 0, under each condition that may serve."""
+    low, reach = made_of.interval
+    beyond = _beyond(made_of.form, variable, reach) if low == -reach else made_of.form
     for is_near in _is_near(variable, made_of.interval):
-        yield _Patched(variable.graph.where(is_near, made_of.near, made_of.form), is_near, made_of)
+        yield _Patched(variable.graph.where(is_near, made_of.near, beyond), is_near, made_of)
+
+
+def _beyond(form: Node, variable: Node, reach: float) -> Node:
+    """A form where |variable| is no less than this: without the branches for less."""
+    size, new = variable.graph.apply("abs", variable), dict[Node, Node]()
+    for node in topological([form]):
+        changed = rebuilt(node, new)
+        if changed.op == "where":
+            condition, _, other = changed.args
+            limit = condition.args[1].number if condition.op == "lt" and condition.args[0] is size else None
+            changed = other if limit is not None and limit <= reach else changed
+        new[node] = changed
+    return new[form]
 
 
 def _is_near(variable: Node, interval: tuple[float, float]) -> Iterator[Node]:

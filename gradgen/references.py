@@ -16,6 +16,7 @@ from gradgen.quality import BAR, TARGET, Quality, steps
 _LEAST_SWITCH = 2.0**-20  # in size; those beyond are where something overflows or vanishes
 _HOPELESS = 1.5  # times the error of the best form
 _BESIDE = (0.6, 0.8, 0.9, 0.952, 0.97, 0.991, 1.002, 1.02, 1.1, -0.7, -0.85, -0.935, -0.98, -1.006, -1.2)
+_INSIDE = (0.97, 0.4, -0.97, -0.4)
 _AT_ENDS = (*_BESIDE, 0.9985, -0.9975)
 
 
@@ -112,6 +113,16 @@ class References:
         needed.append(self._double.reach(printed, column, variable, beyond, "float64"))
         least, most = max(LEAST_REACH, *needed[1:]), max(needed)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
+
+    def is_harmless(self, form: Node, other: Node, column: int, place: Node, reach: float) -> bool:
+        """Whether a form that is to replace another one near 0 of a variable is not far off there where that is not.
+
+        Of several inputs the points that are looked at always may all be elsewhere. Only of inputs.
+        """
+        if place.op != "input" or len(self._tensors) == 1:
+            return True
+        printed, name = [*map(printed_alone, (form, other))], str(place.value)
+        return self._double.is_no_worse(printed[0], printed[1], column, name, [reach * share for share in _INSIDE])
 
     def is_input(self, place: Node) -> bool:
         """Whether a variable is all that the results are functions of."""

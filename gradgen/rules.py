@@ -50,7 +50,7 @@ def _is_multiple_of_pi(a: Expr) -> bool:
 
 def _is_reciprocal_or_high(a: Expr) -> bool:
     """Whether a power is not one of those that a polynomial in an exponential has, which is computed once."""
-    return bool(a.is_negative or a > 16)
+    return bool(a.is_negative or a > 16 or not a.is_integer)
 
 
 def _are_positive(a: Expr, b: Expr) -> bool:
@@ -337,6 +337,7 @@ RULES: tuple[Rule, ...] = (
     Rule("pi - atan2(1, u)", "atan2(1, -u)", "for u << 0 only the difference is left"),
     Rule("pi/2 - atan(u)", "atan2(1, u)", "for u >> 0 only the difference is left"),
     Rule("asin(tanh(u))", "2*atan(tanh(u/2))", "tanh nears 1, where asin loses half of its digits"),
+    Rule("atanh(sin(u))", "sign(cos(u))*asinh(tan(u))", "the sine is rounded to 1 beside pi/2, where it is infinite"),
     Rule("sin(acos(u))", "sqrt((1 - u)*(1 + u))", "the sine of what is rounded near 0 or pi", tried=True),
     Rule("cos(asin(u))", "sqrt((1 - u)*(1 + u))", "the cosine of what is rounded near pi/2", tried=True),
     Rule("acos(tanh(u))", "2*atan(exp(-u))", "tanh nears 1, where acos loses half of its digits"),

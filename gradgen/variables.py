@@ -14,6 +14,11 @@ from gradgen.rewrite import Factor, factored, factors, powers_of, rewrite, terms
 # Inputs that stand for something else; no user can give these names
 DIFFERENCE, PRODUCT, ROOT, NORM, ARGUMENT = "a difference", "a product", "a root", "a norm", "the argument"
 
+# What f(k*x, 1) is multiplied by to be f(k, x): a power of x
+_DEGREES = {
+    f"{order}{name}": power for name in ("exprel", "logrel") for power, order in enumerate(("", "d", "d2"), start=1)
+}
+
 _RECIPROCAL = 2  # operations that h/x may cost as an argument: x is h/u, and h/x near 0 where x is large
 
 
@@ -298,8 +303,21 @@ def products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
 
 def in_products(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
     """The node as a function of each product of an input, and that."""
-    for product, x in products(node, tensors):
-        yield in_product(node, product, x), product
+    for form in dict.fromkeys((node, _without_parameters(node))):
+        for product, x in products(form, tensors):
+            yield in_product(form, product, x), product
+
+
+def _without_parameters(node: Node) -> Node:
+    """The node with x*exprel(k*x, 1) for exprel(k, x), a function of the product."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        if changed.op in _DEGREES and changed.args[1].number is None:
+            k, x = changed.args
+            changed = x ** _DEGREES[changed.op] * node.graph.apply(changed.op, k * x, 1)
+        new[below] = changed
+    return new[node]
 
 
 def in_product(node: Node, product: Node, x: Node) -> Node:
