@@ -282,8 +282,8 @@ def verify_command(paths: tuple[Path, ...], **options: Any) -> Exit:
     result is bad, that is, NaN or infinite where it should be a number, or the reverse.
 
     --exhaustive compares the C kernels with those for float64 at every input there is, which takes minutes for each op
-    of one input; of several inputs, at ten million tuples. Where there is a CUDA device it compares the CUDA kernels
-    likewise.
+    of one input; of several inputs, at ten million tuples. Some of these are held against the formula itself, for what
+    both kernels have wrong. Where there is a CUDA device it compares the CUDA kernels likewise.
     """
     from gradgen.verify import Settings, verify
 

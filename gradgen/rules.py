@@ -530,8 +530,8 @@ RULES: tuple[Rule, ...] = (
                 "where(lt(2*abs(u - v), 1 + v), log1p((u - v)/(1 + v)), 2*log(sqrt(1 + u)/sqrt(1 + v)))",
             ),
             *(
-                (f"log1p(u**{n}) - {n}*log({u})", f"where(gt({u}, 1), log1p(u**-{n}), log1p(u**{n}) - {n}*log({u}))")
-                for n, u in ((2, "u"), (2, "abs(u)"), (3, "u"), (4, "u"), (4, "abs(u)"))
+                (f"log1p(u**v) - v*log({u})", f"where(gt({u}, 1), log1p(u**-v), log1p(u**v) - v*log({u}))")
+                for u in ("u", "abs(u)")
             ),
             ("log1p(u) - log(v)", "where(lt(abs(1 + u - v), v), log1p((1 + u - v)/v), log1p(u) - log(v))"),
             (

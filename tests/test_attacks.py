@@ -601,6 +601,30 @@ def test_value_and_gradient_at_some_points(
 
 @pytest.mark.slow
 @pytest.mark.second_order
+def test_second_derivatives_of_a_skew_normal_likelihood(tmp_path: Path) -> None:
+    """By the second input they were NaN, or of the wrong sign, at ordinary numbers: exp(-u**2)/erfc(u) was 0/0."""
+    module, (spec,) = build("@op\ndef f(x, a):\n    return log((1 + erf(a*x))/2)\n", tmp_path)
+    reference = Reference(spec, {}, 1075)
+    pairs = list(itertools.product("xa", repeat=2))
+    quantities = [Quantity(0, pair) for pair in pairs]
+    lower = [Quantity(0, ()), Quantity(0, ("x",)), Quantity(0, ("a",))]
+    rows = [(5.0, -2.0), (-10.0, 1.0), (-20.0, 1.0), (10.0, -3.0), (1.0, 2.0), (-1.5, 1.0)]
+    exact = [reference({"x": x, "a": a}, lower + quantities) for x, a in rows]
+    for path, dtype in itertools.product(("cpu", "torch"), ("float32", "float64")):
+        columns = zip(*rows, strict=True)
+        inputs = [torch.tensor(column, dtype=getattr(torch, dtype), requires_grad=True) for column in columns]
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            slopes = torch.autograd.grad(module.f(*inputs).sum(), inputs, create_graph=True)
+            found = [one for s in slopes for one in torch.autograd.grad(s.sum(), inputs, retain_graph=True)]
+        for quantity, values in zip(quantities, found, strict=True):
+            for k, value in enumerate(values.tolist()):
+                off = error(value, exact[k][quantity], dtype)
+                assert off is not None
+                assert off <= 8, (path, quantity, rows[k], value)
+
+
+@pytest.mark.slow
+@pytest.mark.second_order
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 def test_second_derivatives_where_a_product_is_0(path: str, tmp_path: Path) -> None:
     """By (0 + x*t)**-4 nothing is left of the digits that a form was compared in: it seemed to be another function."""

@@ -114,7 +114,10 @@ TENSORS = ["x", "y"]
 
 
 def compare(text: str, path: str) -> int:
-    """Builds the formula and compares it at some points; the number of results that could be compared."""
+    """Builds the formula and compares it at some points; the number of results that could be compared.
+
+    One of which none can says nothing: another one is to be drawn in its place.
+    """
     with tempfile.TemporaryDirectory() as folder:
         spec = f"@op\ndef f(x: Tensor, y: Tensor, k: float = 1.0):\n    return {text}\n"
         try:
@@ -220,14 +223,14 @@ def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> No
 @tried(5)
 @given(text=formulas())
 def test_value_and_gradient(text: str) -> None:
-    compare(text, "torch")
+    assume(compare(text, "torch"))
 
 
 @pytest.mark.usefixtures("first_order")
 @tried(6)
 @given(text=formulas())
 def test_value_and_gradient_in_c(text: str) -> None:
-    compare(text, "cpu")
+    assume(compare(text, "cpu"))
 
 
 @pytest.mark.minutes
@@ -236,7 +239,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
 @tried(12)
 @given(text=formulas())
 def test_many_values_and_gradients(text: str) -> None:
-    compare(text, "torch")
+    assume(compare(text, "torch"))
 
 
 def worse(text: str) -> list[tuple[str, str, float, float]]:
