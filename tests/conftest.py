@@ -1,11 +1,12 @@
 """Where several processes run the tests, those of one formula, and those that differ in the path alone, are run by one,
-which builds it once (`building`), and they share the cores; and builds are as those of the command, or without second
-derivatives.
+which builds it once (`building`), and they share the cores; thorough tests come last, and may be left out; and builds
+are as those of the command, or without second derivatives.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 import building
 import pytest
@@ -15,6 +16,15 @@ from gradgen import plan
 from gradgen.build import collect_rarely
 from gradgen.standing import Problem
 from gradgen.verify.subject import Subject
+
+_BEGUN = time.monotonic()
+_LEFT_OUT = "left out: the others took long already"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--until", type=float, metavar="SECONDS", help="Leave out thorough tests that have not begun after so long."
+    )
 
 
 def pytest_configure() -> None:
@@ -37,7 +47,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             group = formula if isinstance(formula, str) else item.nodeid.replace(params["path"], "")
             # xdist takes what is after an @ for the group only if no ] is there
             item.add_marker(pytest.mark.xdist_group(group.replace("]", ")")))
-    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
+    items.sort(key=lambda item: (is_thorough(item), item.get_closest_marker("minutes") is None))
+
+
+def is_thorough(item: pytest.Item) -> bool:
+    return item.get_closest_marker("thorough") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    until = item.config.getoption("until")
+    if until is not None and is_thorough(item) and time.monotonic() - _BEGUN > until:
+        pytest.skip(_LEFT_OUT)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(_LEFT_OUT in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(f"LEFT OUT: {count} of the tests marked thorough, for the others took long")
 
 
 _FIRST_ORDER: dict[str, str] = {}  # what was built so, by the text of the spec

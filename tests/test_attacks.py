@@ -85,6 +85,7 @@ def test_or_within_and(tmp_path: Path) -> None:
             assert module.f(x, y).tolist() == [-7.0, 0.5, 6.0, 4.0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_input_that_cancels_in_a_form_is_not_read(tmp_path: Path) -> None:
     """Nelson and Siegel's yields: a form of a derivative had b0 - b0 in it, which the kernel was not given."""
@@ -382,6 +383,7 @@ def test_a_flag_between_two_formulas_leaves_both_as_they_are(tmp_path: Path) -> 
             assert grad.tolist() == pytest.approx([-0.48, 1e-16, 1e-30, 1e-200], rel=1e-14, abs=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_likelihoods_with_bessel_functions(tmp_path: Path) -> None:
     """I0 overflows at 714 in float64, at 92 in float32; its logarithm, and I1/I0, do not."""
@@ -599,6 +601,7 @@ def test_value_and_gradient_at_some_points(
                 assert off <= 4, (path, quantity, row, values[k].item())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.second_order
 def test_second_derivatives_of_a_skew_normal_likelihood(tmp_path: Path) -> None:
@@ -623,6 +626,7 @@ def test_second_derivatives_of_a_skew_normal_likelihood(tmp_path: Path) -> None:
                 assert off <= 8, (path, quantity, rows[k], value)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.second_order
 @pytest.mark.parametrize("path", ["cpu", "torch"])

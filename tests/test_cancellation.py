@@ -98,8 +98,7 @@ def spec_of(definition: str, folder: Path) -> Path:
     "text",
     [
         *EVERY_DAY,
-        *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW[::2]),
-        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW[1::2]),
+        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW),
     ],
 )
 def test_value_and_derivatives_at_the_points_of_verify(
@@ -141,6 +140,7 @@ def test_a_quotient_of_what_overflows_alone(tmp_path: Path) -> None:
             assert abs(found[k].item() / float(right) - 1) <= 2e-13  # a rounded x alone makes an error of 1.6e-13
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_gradients_of_a_quotient_of_differences(tmp_path: Path) -> None:
     """Where x and y nearly meet they are 0/0; in float32 they have all digits."""
@@ -176,6 +176,7 @@ def test_second_derivatives_of_a_quotient_of_exponentials(tmp_path: Path) -> Non
         assert abs(found - right) <= 2.0**-22 * abs(right), (a, b)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_logarithmic_mean_of_equal_numbers(tmp_path: Path) -> None:
     spec = spec_of("@op\ndef mean(p: Tensor, q: Tensor):\n    return (p - q)/(log(p) - log(q))\n", tmp_path)

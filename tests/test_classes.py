@@ -143,8 +143,7 @@ def similar(names: Sequence[str], dtype: torch.dtype) -> list[dict[str, float]]:
     "text",
     [
         *EVERY_DAY,
-        *(pytest.param(text, marks=pytest.mark.slow) for text in SLOW[::2]),
-        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW[1::2]),
+        *(pytest.param(text, marks=[pytest.mark.slow, pytest.mark.thorough]) for text in SLOW),
     ],
 )
 def test_class(text: str, tmp_path: Path) -> None:

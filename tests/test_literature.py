@@ -282,12 +282,11 @@ def test_the_exceptions_are_few_and_of_formulas_that_there_are() -> None:
 def each(names: Iterable[str]) -> list[object]:
     """One worker runs all tests of a formula; it builds its module, which takes longest, and finds exact results.
 
-    Every second one of those that neither are looked at every day nor have exceptions is left to thorough runs.
+    Those that neither are looked at every day nor have exceptions are thorough.
     """
-    excepted = {name for name, _ in EXCEPTIONS}
-    thorough = [name for name in FORMULAS if name not in EVERY_DAY and name not in excepted][::2]
+    known = {*EVERY_DAY, *(name for name, _ in EXCEPTIONS)}
     return [
-        pytest.param(name, marks=[pytest.mark.xdist_group(name), *[pytest.mark.thorough] * (name in thorough)])
+        pytest.param(name, marks=[pytest.mark.xdist_group(name), *[pytest.mark.thorough] * (name not in known)])
         for name in names
     ]
 

@@ -233,6 +233,7 @@ def test_value_and_gradient_in_c(text: str) -> None:
     assume(compare(text, "cpu"))
 
 
+@pytest.mark.thorough
 @pytest.mark.minutes
 @pytest.mark.slow
 @pytest.mark.usefixtures("first_order")
