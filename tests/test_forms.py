@@ -25,6 +25,7 @@ from gradgen import (
     exponentials,
     infinite,
     interpolate,
+    patches,
     radicals,
     rational,
     relative,
@@ -38,7 +39,7 @@ from gradgen.compensate import marked, unmarked
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
 from gradgen.extremes import Extremes
-from gradgen.graph import Graph, Node, topological
+from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.kinks import without_gaps
 from gradgen.limits import limits
 from gradgen.load import load
@@ -988,3 +989,26 @@ def test_derivatives_are_looked_at_just_inside_of_where_the_value_switches() -> 
     before = references.measured([form], [0], near=True)[0].double.error
     references.look_at_switches(form)
     assert before <= BAR < references.measured([form], [0], near=True)[0].double.error
+
+
+@pytest.mark.parametrize(("reach", "is_harmless"), [(2.0**-6, False), (2.0**-27, True)])
+def test_a_patch_is_not_far_off_where_the_form_is_not(reach: float, is_harmless: bool) -> None:
+    """The points that are looked at always may have no input of such a size."""
+    form = parsed("expm1(x*y)/x")
+    x, y = map(form.graph.input, "xy")
+    near = form.graph.where(form.graph.apply("lt", form.graph.apply("abs", x), reach), y + x * y**2 / 2, form)
+    assert References([form], ["x", "y"], {}).is_harmless(near, form, 0, x, reach) == is_harmless
+
+
+def test_beyond_a_patch_there_are_no_branches_for_less() -> None:
+    form = parsed("where(lt(abs(x), 1/64), x, where(lt(abs(x), 4), 2*x, where(gt(x, 1), 3*x, 4*x)))")
+    found = patches._beyond(form, form.graph.input("x"), 1.0)
+    assert Printer({}).expression(found) == "2 * x if abs(x) < 4 else 3 * x if x > 1 else 4 * x"
+
+
+def test_functions_with_a_parameter_are_functions_of_a_product() -> None:
+    """exprel(k, x) = x*exprel(k*x, 1): near k*x = 0 there is a series, near k = 0 one in which x is in the way."""
+    form = parsed("(exprel(x, y) - y)/x")
+    x, y = map(form.graph.input, "xy")
+    found = [moved for moved, place in variables.in_products(form, ["x", "y"]) if place is x * y]
+    assert any(set(inputs_of(rewrite([moved / y**2]))) == {variables.PRODUCT} for moved in found)
