@@ -26,7 +26,7 @@ from gradgen.worst import Place, Worst
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
 _LARGE = 1.5  # this large,
 _LARGE_SUBNORMAL = 1000.0  # an error that counts where the result is a subnormal number, too
-_MUCH_WORSE = 16.0
+_MUCH_WORSE = 16.0  # times the error of another form
 _UNFAIR = 1000.0  # errors from which on it counts how often they are,
 _MOST_PEAKS = 8  # and of all results together,
 _MOST_MORE = 1000  # until so many points have been added
@@ -510,9 +510,8 @@ class Reference:
         found = [(point, sample) for point in at if (sample := self._sample(point))]
         if not found:
             return True
-        exact, scale = (
-            [values[column] for values in (getattr(sample, what) for _, sample in found)] for what in ("exact", "scale")
-        )
+        exact = [sample.exact[column] for _, sample in found]
+        scale = [sample.scale[column] for _, sample in found]
         right = Right(exact, scale, self.dtype)
         computed = program((root, other), self.dtype)([point for point, _ in found])
         errors, others = (right.errors(FORMATS[self.dtype].nearest(one)) for one in computed)

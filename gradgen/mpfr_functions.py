@@ -109,12 +109,18 @@ def _bessel(op: str, of_integer: Callable[[int, Number], Number], n: Number, x: 
 _GUARD = 32  # bits
 
 
+def _widened(bits: float) -> Any:
+    """A context to enter, with so many more bits than now: what differences lose, and some for what is rounded."""
+    now = gmpy2.get_context()
+    return gmpy2.context(now, precision=now.precision + _GUARD + max(0, int(bits)))
+
+
 def _polygamma(n: Number, x: Number) -> Number:
     """By the recurrence A&S 6.4.6 up to where the asymptotic series 6.4.11 has all digits, for positive numbers."""
     if not (n.is_integer() and n > 0 and 0 < x < gmpy2.inf()):
         return slow("polygamma")(n, x)
     order, bits = int(n), gmpy2.get_context().precision + _GUARD
-    with gmpy2.context(gmpy2.get_context(), precision=bits):
+    with _widened(0):
         below, y = gmpy2.mpfr(0), gmpy2.mpfr(x)
         while y < order + bits // 6:
             below += 1 / math.prod(itertools.repeat(y, order), start=y)  # faster than a power
@@ -153,7 +159,7 @@ def _erfc(x: Number) -> Number:
     reach = math.ceil(math.sqrt(bits * math.log(2)))
     if abs(x - reach) < 1:
         reach += 2  # the pole must not be where the rule counts it half
-    with gmpy2.context(gmpy2.get_context(), precision=bits):
+    with _widened(0):
         square = x * x
         total = sum((weight / (square + node) for weight, node in _trapezoids(reach, bits)), start=1 / (2 * square))
         result = 2 * x * gmpy2.exp(-square) / reach * total
@@ -178,12 +184,6 @@ def _erf(x: Number) -> Number:
     if abs(x) > 1 and x * x < gmpy2.get_context().precision:
         return gmpy2.copy_sign(1 - _erfc(abs(x)), x)
     return gmpy2.erf(x)
-
-
-def _widened(bits: float) -> Any:
-    """A context to enter, with so many more bits than now: what differences lose, and some for what is rounded."""
-    now = gmpy2.get_context()
-    return gmpy2.context(now, precision=now.precision + _GUARD + max(0, int(bits)))
 
 
 def _is_ordinary(x: Number) -> bool:
