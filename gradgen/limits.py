@@ -298,14 +298,16 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     if not any(fact.vanishes or fact.rapid for fact in known.values()):
         return None
     beside = {factor: _vanishing_beside(factor, known) for factor in found}
+    # Each factor has one part alone, though a softplus may grow beside the one and vanish beside another.
     growing = [factor for factor in found if beside[factor]]
-    vanishing = [v for v in found if any(v in others for others in beside.values())]
-    lifted = [v for v in _lifted(found, facts) if not added or known[v].explodes]
-    apart = [f for f in found if f not in growing and any(_is_lifted(v, f, facts) for v in lifted)]
+    left = [factor for factor in found if factor not in growing]
+    vanishing = [v for v in left if any(v in others for others in beside.values())]
+    lifted = [v for v in _lifted(found, facts) if v in left and (not added or known[v].explodes)]
+    apart = [f for f in left if f not in vanishing and any(_is_lifted(v, f, facts) for v in lifted)]
     vanishing += [v for v in lifted if v not in vanishing and any(_is_lifted(v, f, facts) for f in apart)]
     if not growing and not apart:
         return None
-    rest = [factor for factor in found if factor not in vanishing and factor not in growing and factor not in apart]
+    rest = [factor for factor in left if factor not in vanishing and factor not in apart]
     graph = found[0][0].graph
     bound = _product(graph, growing)
     if any(known[factor].decays for factor in growing):
