@@ -157,6 +157,7 @@ def test_the_log_likelihood_of_a_mixture(tmp_path: Path) -> None:
     assert x.grad.tolist() == pytest.approx([18.0, -58.0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_quotient_of_differences_from_1_is_a_number_at_0(tmp_path: Path) -> None:
     """Kimura's probability of fixation."""
     module, _ = build("@op\ndef f(s, n: float = 100.0):\n    return (1 - exp(-2*s))/(1 - exp(-4*n*s))\n", tmp_path)
@@ -460,6 +461,7 @@ def test_powers_of_two_are_exact_where_they_are_whole(base: str, tmp_path: Path)
             assert torch.equal(module.f(exponents), {"2": 2.0, "8": 8.0}.get(base, 0.5) ** exponents)
 
 
+@pytest.mark.slow
 @pytest.mark.second_order
 def test_a_formula_with_a_derivative_that_is_nothing_but_0(tmp_path: Path) -> None:
     """Rounding leaves something of it in every precision, which is not to be taken for a number that cannot be had."""

@@ -30,6 +30,9 @@ def check(text: str, folder: Path, *, count: int = 1, **hyper: object) -> None:
         assert {way for _, way in taken} == {path}
 
 
+pytestmark = pytest.mark.usefixtures("first_order")
+
+
 @pytest.mark.parametrize("name", LOCALS)
 def test_any_local_name(name: str, tmp_path: Path) -> None:
     check(f"@op\ndef f(x):\n    {name} = exp(x)\n    return ({name} + exp(-x))*x**2 + {name}\n", tmp_path)

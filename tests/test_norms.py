@@ -30,6 +30,7 @@ def exact_of(formula: str, x: float, y: float) -> list[mpmath.mpf]:
         return [value(*point), *(mpmath.diff(value, point, n) for n in ((1, 0), (0, 1), (1, 1)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", RADIAL)
 def test_a_function_of_a_norm(formula: str, tmp_path: Path) -> None:
     text = f"@op\ndef f(x, y):\n    r = sqrt(x**2 + y**2)\n    return {formula}\n"
@@ -56,6 +57,8 @@ def test_a_function_of_a_norm(formula: str, tmp_path: Path) -> None:
                         assert abs(one - exact) <= close * scale + torch.finfo(dtype).tiny, (path, dtype, point, k)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("first_order")
 def test_a_function_of_a_norm_of_three(tmp_path: Path) -> None:
     text = "@op\ndef f(x, y, z):\n    r = sqrt(x**2 + y**2 + z**2)\n    return (r - sin(r))/r**3\n"
     module, _ = build(text, tmp_path)

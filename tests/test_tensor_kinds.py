@@ -210,7 +210,9 @@ def test_sparse_gradients(op: Op) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["swish", "relu"])  # which save the input, and the output
+@pytest.mark.parametrize(  # which save the input, and the output
+    "name", ["swish", pytest.param("relu", marks=pytest.mark.thorough)]
+)
 def test_gradients_of_more_than_2_to_the_31_elements(name: str) -> None:
     x = torch.full((1,), 0.75, dtype=torch.float16, requires_grad=True)
     y = get(name)(x)

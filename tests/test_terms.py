@@ -14,6 +14,8 @@ import torch
 from building import build
 from mpmath import mpf
 
+pytestmark = pytest.mark.usefixtures("first_order")
+
 # With the limits, of a formula of two inputs, where the first one is 0: the value and both derivatives.
 SUMS: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
     "(exp(x) - 1)/x + y*log(1 + x)/x": lambda y: (1 + y, (1 - y) / 2, 1),
@@ -58,6 +60,7 @@ def test_terms_with_a_hyper_parameter(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.second_order
 def test_a_hyper_parameter_in_the_coefficients(tmp_path: Path) -> None:
     """The second derivative was NaN at 0, for the series of a power has its exponent in each of its terms."""
     module, _ = build("@op\ndef f(x, a: float = 2.5):\n    return (1 - (1 - x)**a)/x\n", tmp_path)

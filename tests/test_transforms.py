@@ -338,12 +338,20 @@ def test_per_sample_gradients(op: Op) -> None:
 # torch.compile
 # ---------------------------------------------------------------------------------------------------------------------
 
+# What a compiler makes of an op hangs on its inputs, outputs, hyper-parameters and branches; these have each kind.
 EVERYDAY = ("swish", "huber", "polar_to_cartesian")
+EACH_KIND = (*EVERYDAY, "binarize", "elu", "relu", "max_gate", "sum_product")
 
 
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=[] if op.name in EVERYDAY else [pytest.mark.slow], id=op.name) for op in OPS]
-)
+def marked(op: Op) -> object:
+    slow = [pytest.mark.slow] * (op.name not in EVERYDAY) + [pytest.mark.thorough] * (op.name not in EACH_KIND)
+    return pytest.param(op, marks=slow, id=op.name)
+
+
+a_few_first = pytest.mark.parametrize("op", map(marked, OPS))
+
+
+@a_few_first
 def test_compiled_whole_forward_and_backward(op: Op) -> None:
     torch._dynamo.reset()
     shapes = [(4, 3), (3,), (4, 1)]
@@ -362,9 +370,7 @@ def test_compiled_whole_forward_and_backward(op: Op) -> None:
         torch.testing.assert_close(tensor.grad, other.grad, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=[] if op.name == "swish" else [pytest.mark.slow], id=op.name) for op in OPS]
-)
+@a_few_first
 def test_compiled_modules_without_gradient(op: Op) -> None:
     torch._dynamo.reset()
     module = op.module_class(**op.others)
@@ -375,9 +381,7 @@ def test_compiled_modules_without_gradient(op: Op) -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=[] if op.name == "swish" else [pytest.mark.slow], id=op.name) for op in OPS]
-)
+@a_few_first
 def test_transforms_within_a_compiler(op: Op) -> None:
     torch._dynamo.reset()
     inputs = op.sample((5,))
@@ -448,9 +452,7 @@ def test_exported_with_inputs_that_broadcast_along_the_batch(op: Op) -> None:
         assert_close(as_tuple(program(*others)), as_tuple(op(*others)))
 
 
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=[] if op.name in EVERYDAY else [pytest.mark.slow], id=op.name) for op in OPS]
-)
+@a_few_first
 def test_compiled_once_for_all_sizes_and_hyper_parameters(op: Op) -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
