@@ -102,13 +102,15 @@ class Graph:
 
     Args:
         hyper: the names of the inputs that are passed by value; for a kink they count as constants.
+        large: those of them that may bring back into sight what has vanished.
 
     Attributes:
         signs: what is known of the signs of nodes; see `known_sign`.
     """
 
-    def __init__(self, hyper: Iterable[str] = ()) -> None:
+    def __init__(self, hyper: Iterable[str] = (), large: Iterable[str] = ()) -> None:
         self.hyper = frozenset(hyper)
+        self.large = frozenset(large)
         self.signs: dict[Node, int] = {}
         self._nodes: dict[object, Node] = {}
         self._whole: dict[int, Node] = {}

@@ -253,6 +253,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
 
 
 _INFINITE = 2000  # for each power in a product that is 0, exp(t) beyond this is infinite even times the product
+LARGE = 4  # beside what has vanished: as many units as its last digit becomes may be off
 _LONGEST = 16  # factors of a product that are looked at together, through shared products as well
 
 
@@ -305,11 +306,15 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     lifted = [v for v in _lifted(found, facts) if v in left and (not added or known[v].explodes)]
     apart = [f for f in left if f not in vanishing and any(_is_lifted(v, f, facts) for v in lifted)]
     vanishing += [v for v in lifted if v not in vanishing and any(_is_lifted(v, f, facts) for f in apart)]
-    if not growing and not apart:
-        return None
-    rest = [factor for factor in left if factor not in vanishing and factor not in apart]
     graph = found[0][0].graph
-    bound = _product(graph, growing)
+    large = [] if added or apart else _large(left)
+    is_large = bool(large) or (abs(number) > LARGE and not added and not apart)
+    if is_large and not growing:  # else they are multiplied by what vanishes anyway
+        vanishing = [f for f in left if known[f].vanishes and _has_products(f[0]) and f[1] > 0]
+    if not growing and not apart and not (is_large and vanishing):
+        return None
+    rest = [factor for factor in left if factor not in [*vanishing, *apart, *large]]
+    bound = _product(graph, [*growing, *large])
     if any(known[factor].decays for factor in growing):
         bound = _sign_where_lost(
             growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes]
@@ -320,7 +325,7 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
         )
     if apart:
         bound, last = _product(graph, apart), bound
-    if abs(number) < 1:  # before the product may overflow
+    if abs(number) < 1 or is_large:  # before the product may overflow, or what vanishes has lost its digits
         number, bound = sympy.Integer(1), graph.const(number) * bound
     fact = facts(_product(graph, apart))
     is_other = bool(apart) and not any(fact.tensors & facts(base).tensors for base, _ in vanishing)
@@ -339,6 +344,11 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _large(found: list[Factor]) -> list[Factor]:
+    """The hyper-parameters that are large by default."""
+    return [(base, e) for base, e in found if e > 0 and base.op == "input" and base.value in base.graph.large]
 
 
 def _zeroed(number: Expr, found: list[Factor], facts: _Facts) -> Node | None:

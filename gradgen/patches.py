@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from mpmath import mpf
 from gradgen.expansion import Expansion
 from gradgen.graph import Node, rebuilt, topological
 from gradgen.measure import LEAST_REACH
-from gradgen.quality import TARGET, Quality, cost, rank
+from gradgen.quality import TARGET, Quality, cost, rank, rank_of_side
 from gradgen.references import References
 from gradgen.rewrite import factors, rewrite
 
@@ -105,6 +105,22 @@ class Patches:
             is_above = dict(best.quality.double.at).get(str(place.value), 0) > 0  # where it is worst
             best = self._on_one_side(column, expansion, leading, best, (0.0, reach) if is_above else (-reach, 0.0))
         return best
+
+    def beyond(self, column: int, place: Node, patch: Patch, forms: Iterable[Node]) -> Patch:
+        """The same patch of the best of other forms, or of one above it and another one below, if that is better."""
+        _, interval, near = patch.made_of
+        tries = [Try(form, interval, near) for form in (patch.made_of.form, *forms)]
+        if self._references.is_input(place):
+            measured = []
+            for made_of in tries:
+                (quality,) = self._references.measured([next(_patched(place, made_of)).form], [column], near=False)
+                measured.append((quality, made_of.form))
+            below, above = (min(measured, key=lambda one: rank_of_side(one[0], side))[1] for side in (0, 1))
+            if below is not above:
+                both = place.graph.where(place.graph.apply("ge", place, 0), above, below)
+                tries.append(Try(both, interval, near))
+        found, _ = self._better(column, place, tries[1:], patch, patch.by)
+        return found or patch
 
     def _better(
         self, column: int, place: Node, tries: Sequence[Try], best: Patch | None, by: str

@@ -17,7 +17,7 @@ from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
-from gradgen.limits import limits
+from gradgen.limits import LARGE, limits
 from gradgen.load import Formula
 from gradgen.names import Namer
 from gradgen.primitives import PRODUCTS
@@ -188,7 +188,9 @@ class _Planner:
     choice: Choice = field(init=False)
 
     def __post_init__(self) -> None:
-        self.graph = Graph(p.name for p in self.formula.scalars)
+        scalars = self.formula.scalars
+        large = [p.name for p in scalars if p.kind != "bool" and p.default is not None and abs(p.default) > LARGE]
+        self.graph = Graph([p.name for p in scalars], large)
         self.namer = Namer(p.name for p in self.formula.parameters)
         convert = share(self.formula, self.graph)
         self.raw = raw = [convert(e) for e in self.formula.outputs]

@@ -267,6 +267,24 @@ def written_out(total: Node) -> Node:
     return _sum(total.graph, [_as_term((number, done[k][1])) for number, k in _alike(done)])
 
 
+def in_exponentials(node: Node) -> Node:
+    """A node as a sum of exponentials, none of which overflows before it is divided by what its sum was divided by."""
+    order = topological([node])
+    if all(below.op not in ("exp", "expm1") for below in order):
+        return node
+    each = {below: below.graph.apply("exp", below.args[0]) - 1 for below in order if below.op == "expm1"}
+    sums: dict[frozenset[Factor], Node] = {}
+    for number, item in terms(written_out(substitute([node], each)[0])):
+        more, found = factors(item) if item is not None else (sympy.S.One, [])
+        powers = powers_of(found).items()
+        exponentials = frozenset((base, exponent) for base, exponent in powers if base.op == "exp")
+        others = [factor for factor in powers if factor not in exponentials]
+        term = _product(number * more, others) if others else node.graph.const(number * more)
+        sums[exponentials] = sums[exponentials] + term if exponentials in sums else term
+    ordered = ((sorted(product, key=str), total) for product, total in sums.items())
+    return reduce(node.graph.add, (total * _product(sympy.S.One, one) if one else total for one, total in ordered))
+
+
 def collected(node: Node) -> Node:
     """The node with hyper-parameters in sums taken together: x**2 - k*x**2 as (1 - k)*x**2."""
     return _with_each(node, "add", _by_tensors)

@@ -12,13 +12,15 @@ from gradgen.expansion import Expansion, Expansions, Meeting
 from gradgen.graph import Node, inputs_of
 from gradgen.patches import Patch, Patches
 from gradgen.printers.base import Printer
-from gradgen.quality import TARGET, Quality, rank
-from gradgen.rewrite import factored, factors
+from gradgen.quality import BAR, TARGET, Quality, rank
+from gradgen.rewrite import factored, factors, in_exponentials
 from gradgen.search import SINGULAR, LookedAt
 from gradgen.standing import Note, Standing, each_once, reads_more
 from gradgen.subproblems import Subproblems
 
 _NO_NUMBER = "the other is no number there"
+_EACH = "with each exponential divided by what its sum is divided by"
+_EACH_SIDE = "by a form for each side of 0"
 
 
 class Singularities:
@@ -39,9 +41,11 @@ class Singularities:
         self._subproblems = subproblems
         self._patches = Patches(standing.references)
         self._expansions = Expansions(standing.tensors, standing.poles)
+        self._looked_at: LookedAt = []  # for the result that is mended
 
     def mend(self, node: Node, looked_at: LookedAt) -> None:
         """Take what is better near a removable singularity of a result, and a number where its form is 0/0."""
+        self._looked_at = looked_at
         self._patch(node)
         self._fill(node, looked_at)
         self._fill_by_terms(node)
@@ -118,13 +122,19 @@ class Singularities:
             return None
         pole, leading = found
         if isinstance(expansion, Meeting):  # what is left beyond takes more digits than there are
-            forms = dict.fromkeys(marked(form, "extended") for form in (before, node))
+            forms = {marked(form, "extended"): "" for form in (before, node)}
         else:
-            others = [*standing.rational(node), *hyperbolic.forms(node)]
-            forms = dict.fromkeys([before, node, *(form for form, _ in others)])
-        best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
+            forms = {before: "", node: ""}
+            for other, how in (*standing.rational(node), *hyperbolic.forms(node)):
+                forms.setdefault(other, how)
+        best = self._patches.best(column, [*forms], expansion.without_pole(pole), leading)
         if best is None:
             return None
+        if best.quality.error > BAR and expansion.whole is None and expansion.change is None:
+            more = {other: how for _, other, how in self._looked_at} | {in_exponentials(node): _EACH}
+            more = {other: how for other, how in more.items() if other not in forms and not reads_more(other, node)}
+            best = self._patches.beyond(column, place, best, [*more])
+            forms |= more
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
         is_removed = is_other or not standing.poles.has(best.form, zero)
@@ -137,8 +147,12 @@ class Singularities:
             return None
         if not is_gone and quality.normal <= SINGULAR:
             self.unpatched[node] = before, standing.notes[node]
-        how = f"near {Printer({}).expression(place)} = 0 by {best.by}"
-        standing.take(node, form, best.quality, standing.notes[node], how, _NO_NUMBER)
+        how, other = f"near {Printer({}).expression(place)} = 0 by {best.by}", best.made_of.form
+        notes = standing.notes[node]
+        if forms.get(other) != "":  # it is not made from the form before
+            how, notes = f"{forms.get(other, _EACH_SIDE)}, {how}", []
+        standing.take(node, form, best.quality, notes, how, _NO_NUMBER)
+        standing.patched.add(node)
         if is_gone:
             standing.filled.add(node)
         return best

@@ -73,6 +73,7 @@ class Standing:
         notes: what that is, where it is not the form that was given.
         switched: the forms that are one near 0 and another one beyond, or the like.
         filled: the results with a removable singularity that their form does without.
+        patched: the results that a series was taken for near such a one, which makes no good derivative.
         candidates, extremes, poles: what is known of their forms.
     """
 
@@ -87,6 +88,7 @@ class Standing:
         self.notes: dict[Node, list[Note]] = {node: [] for node in every}
         self.switched: set[Node] = set()
         self.filled: set[Node] = set()
+        self.patched: set[Node] = set()
         self._columns = {node: column for column, node in enumerate(every)}
         self._reported = set(problem.nodes)
         sound = self.references.measured(every, range(len(every)), near=True)
@@ -160,7 +162,8 @@ class Standing:
         is_cheaper = is_better(quality, new_cost, best, best_cost)
         why = "as exact, and cheaper" if is_cheaper else "more exact in float64 for ordinary numbers"
         self.take(node, form, quality, notes, how, why)
-        self.candidates.take(node, form, is_smooth=False)
+        if node not in self.patched:
+            self.candidates.take(node, form, is_smooth=False)
 
 
 def reads_more(form: Node, node: Node) -> bool:

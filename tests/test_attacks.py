@@ -751,6 +751,19 @@ def test_a_slope_that_overflows_beside_what_makes_up_for_it(path: str, dtype: st
 
 
 @pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("k", [1e13, 3e12])
+def test_a_rate_that_its_factor_brings_back_into_sight(k: float, path: str, tmp_path: Path) -> None:
+    """That of Arrhenius: the exponential is a subnormal number, and 0, where the rate is neither."""
+    module, _ = build("@op\ndef f(t, a: float = 1e13, e: float = 2.0):\n    return a*exp(-e/t)\n", tmp_path)
+    for dtype, at in ((torch.float32, 0.0203), (torch.float32, 0.0185), (torch.float64, 0.00275)):
+        t = torch.tensor(at, dtype=dtype)
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            found = module.f(t, k).item()
+        exact = mpmath.mpf(k) * mpmath.exp(-2 / mpmath.mpf(t.item()))
+        assert found == pytest.approx(float(exact), rel=1.5e-7 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("path", ["cpu", "torch"])
 def test_functions_with_twice_the_digits(path: str, tmp_path: Path) -> None:
     """The exponential of a square keeps 200 times the error that the hyperbolic sine in it has."""
     module, _ = build("@op\ndef f(x):\n    return exp(-sinh(2*x - 3)**2)\n", tmp_path)
@@ -841,12 +854,17 @@ TAILS = {  # value and first derivatives at points that used to be infinite, or 
     "(exp(a) - 1 - a)/a**2": [(709.98,), (715.0,), (1e-9,), (-40.0,)],
     "(1 - exp(-a))/a": [(-709.98,), (-715.0,), (3.0,)],
     "2*(exp(-a) + a - 1)/a**2": [(-709.98,), (-715.0,), (1e-9,), (2.0,)],
+    "(exp(a) - 1 - a - a**2/2)/a**3": [(709.98,), (725.0,), (1e-9,), (3.5,), (-2.5,), (-1e30,)],
+    "(1 - (1 + a)*exp(-a))/a**2": [(-709.98,), (-703.9,), (1e-9,), (-1.6,), (1e30,)],
+    "1e13*exp(-a)": [(735.0,), (95.0,), (0.3,)],
+    "1e10*a*exp(-a**2)": [(27.0,), (9.8,), (0.3,)],
 }
+LONG = {"(exp(a) - 1 - a - a**2/2)/a**3", "(1 - (1 + a)*exp(-a))/a**2"}
 
 
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("formula", TAILS)
+@pytest.mark.parametrize("formula", [pytest.param(f, marks=[pytest.mark.slow] * (f in LONG)) for f in TAILS])
 def test_digits_in_tails(formula: str, dtype: str, path: str, tmp_path: Path) -> None:
     names = ["a", "b"] if "b" in formula else ["a"]
     module, (written,) = build(f"@op\ndef f({', '.join(names)}):\n    return {formula}\n", tmp_path)
