@@ -102,7 +102,7 @@ class Graph:
 
     Args:
         hyper: the names of the inputs that are passed by value; for a kink they count as constants.
-        large: those of them that may bring back into sight what has vanished.
+        large: those of them that by default are large enough to bring back into sight what has vanished.
 
     Attributes:
         signs: what is known of the signs of nodes; see `known_sign`.

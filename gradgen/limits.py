@@ -253,7 +253,7 @@ def _nan(node: Node, args: list[_Fact]) -> frozenset[str]:
 
 
 _INFINITE = 2000  # for each power in a product that is 0, exp(t) beyond this is infinite even times the product
-LARGE = 4  # beside what has vanished: as many units as its last digit becomes may be off
+LARGE = 4  # a factor up to this leaves what it is multiplied by, if that is subnormal, within as many units
 _LONGEST = 16  # factors of a product that are looked at together, through shared products as well
 
 
@@ -292,8 +292,9 @@ def _added_to_more(order: Sequence[Node], roots: Sequence[Node], facts: _Facts) 
 def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> Node | None:
     """A product with its growing factors bound to the vanishing ones; None if it has not both.
 
-    What vanishes is multiplied by what grows with other inputs first: it may be a subnormal number, with hardly any
-    digit, where the product is none. Where it is but `added` to more, the digits of what vanishes do not matter.
+    What vanishes is multiplied by what grows with other inputs first, and by what is large: it may be a subnormal
+    number, with hardly any digit, where the product is none. Where it is but `added` to more, the digits of what
+    vanishes do not matter.
     """
     known = {factor: facts(factor[0] ** factor[1]) for factor in found}
     if not any(fact.vanishes or fact.rapid for fact in known.values()):
@@ -309,16 +310,17 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     graph = found[0][0].graph
     large = [] if added or apart else _large(left)
     is_large = bool(large) or (abs(number) > LARGE and not added and not apart)
-    if is_large and not growing:  # else they are multiplied by what vanishes anyway
-        vanishing = [f for f in left if known[f].vanishes and _has_products(f[0]) and f[1] > 0]
+    if is_large and not growing:
+        vanishing = [f for f in left if known[f].vanishes and _has_products(f[0]) and f[1] == 1]
     if not growing and not apart and not (is_large and vanishing):
         return None
     rest = [factor for factor in left if factor not in [*vanishing, *apart, *large]]
-    bound = _product(graph, [*growing, *large])
+    bound = _product(graph, growing)
     if any(known[factor].decays for factor in growing):
         bound = _sign_where_lost(
             growing, bound, [base for base, exponent in vanishing if known[base, exponent].explodes]
         )
+    bound = bound * _product(graph, large)
     if added and not apart and not any(known[factor].explodes for factor in vanishing):
         return graph.const(number) * graph.mul(
             _product(graph, rest), graph.apply("damp", _product(graph, vanishing), bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ _STEP, _PATIENCE = 1.25, 2  # by how much farther they try to reach, and how oft
 _MORE_PATIENCE = 4  # on one side alone
 _MOST_TIED = 4  # of those that seem as exact as each other, which are looked at more closely
 _THROUGH_POINTS = "polynomials through its values"
+_EACH_SIDE = "by one form above 0 and another one below"
 
 
 class Try(NamedTuple):
@@ -106,21 +107,25 @@ class Patches:
             best = self._on_one_side(column, expansion, leading, best, (0.0, reach) if is_above else (-reach, 0.0))
         return best
 
-    def beyond(self, column: int, place: Node, patch: Patch, forms: Iterable[Node]) -> Patch:
-        """The same patch of the best of other forms, or of one above it and another one below, if that is better."""
-        _, interval, near = patch.made_of
-        tries = [Try(form, interval, near) for form in (patch.made_of.form, *forms)]
+    def with_others(self, column: int, place: Node, patch: Patch, forms: Mapping[Node, str]) -> tuple[Patch, str]:
+        """The same patch of another form, or of one above it and another one below, and what that form is.
+
+        The patch that was given, and "", where none of the forms, each given with what it is, makes a better one.
+        """
+        _, (low, high), near = patch.made_of
+        if low != -high:
+            return patch, ""
+        named = {**forms}
         if self._references.is_input(place):
-            measured = []
-            for made_of in tries:
-                (quality,) = self._references.measured([next(_patched(place, made_of)).form], [column], near=False)
-                measured.append((quality, made_of.form))
-            below, above = (min(measured, key=lambda one: rank_of_side(one[0], side))[1] for side in (0, 1))
+            measured: dict[Node, Quality] = {}
+            for form in (patch.made_of.form, *forms):
+                first = next(_patched(place, Try(form, (low, high), near)))
+                (measured[form],) = self._references.measured([first.form], [column], near=False)
+            below, above = (min(measured, key=lambda form: rank_of_side(measured[form], side)) for side in (0, 1))
             if below is not above:
-                both = place.graph.where(place.graph.apply("ge", place, 0), above, below)
-                tries.append(Try(both, interval, near))
-        found, _ = self._better(column, place, tries[1:], patch, patch.by)
-        return found or patch
+                named[place.graph.where(place.graph.apply("ge", place, 0), above, below)] = _EACH_SIDE
+        found, _ = self._better(column, place, [Try(form, (low, high), near) for form in named], patch, patch.by)
+        return (patch, "") if found is None or found is patch else (found, named[found.made_of.form])
 
     def _better(
         self, column: int, place: Node, tries: Sequence[Try], best: Patch | None, by: str

@@ -268,21 +268,25 @@ def written_out(total: Node) -> Node:
 
 
 def in_exponentials(node: Node) -> Node:
-    """A node as a sum of exponentials, none of which overflows before it is divided by what its sum was divided by."""
-    order = topological([node])
-    if all(below.op not in ("exp", "expm1") for below in order):
-        return node
-    each = {below: below.graph.apply("exp", below.args[0]) - 1 for below in order if below.op == "expm1"}
-    sums: dict[frozenset[Factor], Node] = {}
+    """A sum of exponentials, each times all that is beside it: divided by it, they overflow only where the node does.
+
+    The node itself where no term of it has an exponential.
+    """
+    each = {below: below.graph.apply("exp", below.args[0]) - 1 for below in topological([node]) if below.op == "expm1"}
+    sums: dict[frozenset[Factor], tuple[Node, list[Factor]]] = {}
     for number, item in terms(written_out(substitute([node], each)[0])):
         more, found = factors(item) if item is not None else (sympy.S.One, [])
         powers = powers_of(found).items()
-        exponentials = frozenset((base, exponent) for base, exponent in powers if base.op == "exp")
+        exponentials = [(base, exponent) for base, exponent in powers if base.op == "exp"]
         others = [factor for factor in powers if factor not in exponentials]
         term = _product(number * more, others) if others else node.graph.const(number * more)
-        sums[exponentials] = sums[exponentials] + term if exponentials in sums else term
-    ordered = ((sorted(product, key=str), total) for product, total in sums.items())
-    return reduce(node.graph.add, (total * _product(sympy.S.One, one) if one else total for one, total in ordered))
+        total, _ = sums.get(frozenset(exponentials), (node.graph.const(0), []))
+        sums[frozenset(exponentials)] = total + term, exponentials
+    if sums.keys() == {frozenset()}:
+        return node
+    return reduce(
+        node.graph.add, (total * _product(sympy.S.One, one) if one else total for total, one in sums.values())
+    )
 
 
 def collected(node: Node) -> Node:

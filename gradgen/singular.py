@@ -20,7 +20,6 @@ from gradgen.subproblems import Subproblems
 
 _NO_NUMBER = "the other is no number there"
 _EACH = "with each exponential divided by what its sum is divided by"
-_EACH_SIDE = "by a form for each side of 0"
 
 
 class Singularities:
@@ -47,7 +46,7 @@ class Singularities:
         """Take what is better near a removable singularity of a result, and a number where its form is 0/0."""
         self._looked_at = looked_at
         self._patch(node)
-        self._fill(node, looked_at)
+        self._fill(node)
         self._fill_by_terms(node)
         self._fill_by_powers(node)
 
@@ -122,19 +121,18 @@ class Singularities:
             return None
         pole, leading = found
         if isinstance(expansion, Meeting):  # what is left beyond takes more digits than there are
-            forms = {marked(form, "extended"): "" for form in (before, node)}
+            forms = dict.fromkeys(marked(form, "extended") for form in (before, node))
         else:
-            forms = {before: "", node: ""}
-            for other, how in (*standing.rational(node), *hyperbolic.forms(node)):
-                forms.setdefault(other, how)
-        best = self._patches.best(column, [*forms], expansion.without_pole(pole), leading)
+            others = [*standing.rational(node), *hyperbolic.forms(node)]
+            forms = dict.fromkeys([before, node, *(form for form, _ in others)])
+        best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
         if best is None:
             return None
+        how, notes = "", standing.notes[node]
         if best.quality.error > BAR and expansion.whole is None and expansion.change is None:
-            more = {other: how for _, other, how in self._looked_at} | {in_exponentials(node): _EACH}
-            more = {other: how for other, how in more.items() if other not in forms and not reads_more(other, node)}
-            best = self._patches.beyond(column, place, best, [*more])
-            forms |= more
+            more = {one: what for _, one, what in self._looked_at} | {in_exponentials(node): _EACH}
+            more = {one: what for one, what in more.items() if one not in forms and not reads_more(one, node)}
+            best, how = self._patches.with_others(column, place, best, more)
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
         is_removed = is_other or not standing.poles.has(best.form, zero)
@@ -147,10 +145,8 @@ class Singularities:
             return None
         if not is_gone and quality.normal <= SINGULAR:
             self.unpatched[node] = before, standing.notes[node]
-        how, other = f"near {Printer({}).expression(place)} = 0 by {best.by}", best.made_of.form
-        notes = standing.notes[node]
-        if forms.get(other) != "":  # it is not made from the form before
-            how, notes = f"{forms.get(other, _EACH_SIDE)}, {how}", []
+        near = f"near {Printer({}).expression(place)} = 0 by {best.by}"
+        how, notes = (f"{how}, {near}", []) if how else (near, notes)
         standing.take(node, form, best.quality, notes, how, _NO_NUMBER)
         standing.patched.add(node)
         if is_gone:
@@ -180,10 +176,10 @@ class Singularities:
 
     # Numbers where a form is 0/0
 
-    def _fill(self, node: Node, looked_at: LookedAt) -> None:
+    def _fill(self, node: Node) -> None:
         """Of the forms that were looked at take the best that is a number where the one so far is 0/0, if one is."""
         poles = self._standing.inputs_with_poles(self._standing.forms[node])
-        for quality, form, how in sorted(looked_at if poles else (), key=lambda one: rank(one[0])):
+        for quality, form, how in sorted(self._looked_at if poles else (), key=lambda one: rank(one[0])):
             if not self._standing.inputs_with_poles(form, poles):
                 self._fill_with(node, form, quality, how)
                 return

@@ -73,7 +73,7 @@ class Standing:
         notes: what that is, where it is not the form that was given.
         switched: the forms that are one near 0 and another one beyond, or the like.
         filled: the results with a removable singularity that their form does without.
-        patched: the results that a series was taken for near such a one, which makes no good derivative.
+        patched: the results that have a series near such a one, of which derivatives are not made.
         candidates, extremes, poles: what is known of their forms.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import sympy
 
@@ -10,9 +11,9 @@ from gradgen.graph import Graph, Node
 from gradgen.primitives import PRIMITIVES
 
 
-def parsed(text: str) -> Node:
-    """An expression of x, y, z (tensors), k (a hyper-parameter) and the primitives, before any rule."""
-    graph = Graph(["k"])
+def parsed(text: str, large: Iterable[str] = ()) -> Node:
+    """An expression of x, y, z (tensors), k (a hyper-parameter, `large` or not) and the primitives, before any rule."""
+    graph = Graph(["k"], large)
     names = {name: graph.input(name) for name in ("x", "y", "z", "k")}
     names |= {name: functools.partial(graph.apply, name) for name in PRIMITIVES}
     names |= {"sqrt": lambda u: u**sympy.S.Half, "pi": graph.const(sympy.pi)}

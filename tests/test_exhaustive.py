@@ -43,7 +43,7 @@ def at_ends(op: Op, dtype: torch.dtype, dense: bool, paths: Sequence[str] = ON_C
     most, at_random = (1400, 50) if len(op.tensors) <= 3 else (120, 30)
     if not dense:
         most, at_random = 20, 5
-    elif dtype != torch.float64:  # where `everywhere` has looked, too
+    elif dtype != torch.float64:  # of these `everywhere` looks at many
         most, at_random = most // 4, at_random // 2
     where = points.grid(op.tensors, points.special(dtype), most, op.name) + NEAR_KINKS.get(op.name, [])
     where += points.every_magnitude(op.tensors, dtype, at_random, op.name)

@@ -51,7 +51,7 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.quality import BAR
 from gradgen.references import References
-from gradgen.rewrite import factored, rewrite
+from gradgen.rewrite import factored, in_exponentials, rewrite
 from gradgen.standing import Problem
 
 
@@ -542,6 +542,12 @@ def test_functions_of_a_reciprocal_meet_the_bar_for_large_inputs(formula: str, t
         assert result.single.error <= BAR
 
 
+@pytest.mark.slow
+def test_so_does_the_second_derivative_of_one(tmp_path: Path) -> None:
+    for result in planned("2*x*log(1 + 2/x)", tmp_path).double_accuracy:
+        assert result.single.error <= BAR
+
+
 def test_an_argument_is_no_variable_of_an_argument_within() -> None:
     node = parsed("tanh(x + y)*z")
     first = variables.argument([node], ["x", "y", "z"])
@@ -878,22 +884,67 @@ def test_a_selection_looks_for_nan_where_nothing_else_shows_it() -> None:
 FACTORS = (
     "x", "1/x", "y**2", "x**k", "1/(1 + x**2)", "exp(x)", "exp(-x)", "exp(y)", "exp(x)**2", "exp(-exp(x))", "exp(x*y)",
     "sin(y*exp(x))", "tanh(y*exp(x))", "atan(x*exp(y))", "cos(x*y)", "erf(x*y)", "softplus(x)", "sigmoid(x)**2",
-    "erfc(x)", "sech(x)", "sinh(x)", "log(x**2)", "expm1(x)", "z", "exp(z)",
+    "erfc(x)", "sech(x)", "sinh(x)", "log(x**2)", "expm1(x)", "z", "exp(z)", "1000", "k",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_products_stay_what_they_are(count: int) -> None:
     """Each factor once: x*softplus(x)*exp(y) had the square of a factor that both vanishes and grows."""
-    points = [dict(zip("xyzk", map(mpf, row), strict=True)) for row in ([0.7, -1.3, 2.1, 1.5], [1.9, 0.4, -0.6, 2.5])]
+    points = [dict(zip("xyzk", map(mpf, row), strict=True)) for row in ([0.7, -1.3, 2.1, 1.5], [1.9, 0.4, -0.6, -2.5])]
     for chosen in itertools.combinations(FACTORS, count):
-        product = nodes.parsed("*".join(f"({factor})" for factor in chosen))
+        product = nodes.parsed("*".join(f"({factor})" for factor in chosen), large=["k"])
         for node in (product, product + 1):
             (bound,) = limits([node])
             for point in points:
                 with mpmath.workprec(200):
                     exact = value(node, point)
                     assert abs(value(bound, point) - exact) <= 1e-40 * abs(exact), (node, bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1000*exp(-x)", "mul_exp(1000, -x)"),
+        ("k*exp(-x)", "mul_exp(k, -x)"),
+        ("-k*sech(x)", "mul_sech(-k, x)"),
+        ("1000*x*exp(-x**2)", "mul_exp(1000*x, -x**2)"),
+        ("4*exp(-x)", "4*exp(-x)"),
+        ("k*sigmoid(x)**8", "k*sigmoid(x)**8"),
+        ("1000*exp(-x) + x", "1000*exp(-x) + x"),  # beside x the digits do not matter
+    ],
+)
+def test_what_vanishes_is_multiplied_by_what_is_large_at_once(text: str, expected: str) -> None:
+    (bound,) = limits([nodes.parsed(text, large=["k"])])
+    assert str(bound) == str(nodes.parsed(expected))
+
+
+@pytest.mark.parametrize("k", [-10.0, 10.0])
+def test_a_large_hyper_parameter_keeps_its_sign_where_a_power_is_lost(k: float) -> None:
+    (bound,) = limits([nodes.parsed("k*exp(x)/x**2", large=["k"])])
+    assert Program(topological([bound]), FORMATS["float64"]).at({"x": 1e200, "k": k})[-1] == math.copysign(math.inf, k)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(expm1(x) - x)/x**2",
+        "expm1(x)**2*(x - 1/x) + expm1(-x)/3 + y",
+        "(exp(x) - exp(-x))/(1 + exp(x))",
+        "where(gt(expm1(x), y), expm1(x)/x, exp(y)*(1 + x))",
+        "expm1(x) - exp(x) + k",
+        "(expm1(x) - expm1(y))**-1*exp(x)",
+        "sin(x)",
+    ],
+)
+def test_sums_in_exponentials_are_the_same_function(text: str) -> None:
+    node = parsed(text)
+    agree(node, in_exponentials(node))
+
+
+def test_in_exponentials_each_is_divided_first() -> None:
+    form = in_exponentials(nodes.parsed("(expm1(x) - x)/x**2"))
+    assert str(form) == str(nodes.parsed("x**-2*exp(x) + (-(x**-2) - x**-1)"))
 
 
 def test_marks_are_taken_off_everywhere() -> None:

@@ -10,6 +10,8 @@ import pytest
 import torch
 from building import build
 
+pytestmark = pytest.mark.usefixtures("first_order")
+
 LOCALS = [
     "out", "grad", "grad_x", "grad_of_x", "grad_of_grad", "grad_grad_x", "x_squared", "product1", "sum1", "exp_x",
     "wanted", "like", "has_x", "want_x", "real", "I", "i", "n", "double", "lambda_", "_hidden", "exp_neg_x",
@@ -28,9 +30,6 @@ def check(text: str, folder: Path, *, count: int = 1, **hyper: object) -> None:
             assert torch.autograd.gradcheck(lambda *t: module.f(*t, **hyper), inputs)
             assert torch.autograd.gradgradcheck(lambda *t: module.f(*t, **hyper), inputs)
         assert {way for _, way in taken} == {path}
-
-
-pytestmark = pytest.mark.usefixtures("first_order")
 
 
 @pytest.mark.parametrize("name", LOCALS)
