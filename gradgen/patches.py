@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import sympy
@@ -13,7 +13,7 @@ from mpmath import mpf
 from gradgen.expansion import Expansion
 from gradgen.graph import Node, rebuilt, topological
 from gradgen.measure import LEAST_REACH
-from gradgen.quality import TARGET, Quality, cost, rank, rank_of_side
+from gradgen.quality import BAR, TARGET, Quality, cost, rank, rank_of_side
 from gradgen.references import References
 from gradgen.rewrite import factors, rewrite
 
@@ -51,6 +51,7 @@ class Patch:
         by: what the other one is.
         is_near: where that is taken.
         made_of: what it is made of.
+        beside: what it is in place of, if that is one of the other forms.
     """
 
     form: Node
@@ -58,6 +59,7 @@ class Patch:
     by: str
     is_near: Node
     made_of: Try
+    beside: str = ""
 
 
 class Patches:
@@ -70,10 +72,18 @@ class Patches:
     def __init__(self, references: References) -> None:
         self._references = references
 
-    def best(self, column: int, forms: Collection[Node], expansion: Expansion, leading: Sequence[mpf]) -> Patch | None:
+    def best(
+        self,
+        column: int,
+        forms: Collection[Node],
+        expansion: Expansion,
+        leading: Sequence[mpf],
+        others: Mapping[Node, str],
+    ) -> Patch | None:
         """The best of some forms of a result with an expansion in its place near 0.
 
-        First its power series, as far as it reaches; then farther and farther other polynomials, while that helps.
+        First its power series, as far as it reaches; then farther and farther other polynomials, while that helps. What
+        is off beyond them is tried with other forms, given with what they are.
         """
         place, near_zero = expansion.place, expansion.polynomials(leading)
         reaches = {
@@ -100,32 +110,31 @@ class Patches:
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
                 intervals = [(-more, more) for more in farther]
                 tries = [Try(form, wide, near) for wide in intervals for near in expansion.farther(leading, wide)]
+        if best is not None and best.quality.error > BAR and others:
+            best = self._beside_others(column, place, best, others)
         is_lopsided = any(leading[::2]) and any(leading[1::2])
         if best is not None and is_lopsided and expansion.whole is None and self._references.is_input(place):
             _, reach = best.made_of.interval
-            is_above = dict(best.quality.double.at).get(str(place.value), 0) > 0  # where it is worst
-            best = self._on_one_side(column, expansion, leading, best, (0.0, reach) if is_above else (-reach, 0.0))
+            worst_at = dict(best.quality.double.at).get(str(place.value), 0)
+            if abs(worst_at) < _FARTHEST:  # elsewhere they cannot help
+                side = (0.0, reach) if worst_at > 0 else (-reach, 0.0)
+                best = replace(self._on_one_side(column, expansion, leading, best, side), beside=best.beside)
         return best
 
-    def with_others(self, column: int, place: Node, patch: Patch, forms: Mapping[Node, str]) -> tuple[Patch, str]:
-        """The same patch of another form, or of one above it and another one below, and what that form is.
-
-        The patch that was given, and "", where none of the forms, each given with what it is, makes a better one.
-        """
-        _, (low, high), near = patch.made_of
-        if low != -high:
-            return patch, ""
+    def _beside_others(self, column: int, place: Node, patch: Patch, forms: Mapping[Node, str]) -> Patch:
+        """The same patch of another form, or of one above it and another one below, if that is better."""
+        _, interval, near = patch.made_of
         named = {**forms}
         if self._references.is_input(place):
             measured: dict[Node, Quality] = {}
             for form in (patch.made_of.form, *forms):
-                first = next(_patched(place, Try(form, (low, high), near)))
+                first = next(_patched(place, Try(form, interval, near)))
                 (measured[form],) = self._references.measured([first.form], [column], near=False)
             below, above = (min(measured, key=lambda form: rank_of_side(measured[form], side)) for side in (0, 1))
             if below is not above:
                 named[place.graph.where(place.graph.apply("ge", place, 0), above, below)] = _EACH_SIDE
-        found, _ = self._better(column, place, [Try(form, (low, high), near) for form in named], patch, patch.by)
-        return (patch, "") if found is None or found is patch else (found, named[found.made_of.form])
+        found, _ = self._better(column, place, [Try(form, interval, near) for form in named], patch, patch.by)
+        return patch if found is None or found is patch else replace(found, beside=named[found.made_of.form])
 
     def _better(
         self, column: int, place: Node, tries: Sequence[Try], best: Patch | None, by: str

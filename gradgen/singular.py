@@ -12,7 +12,7 @@ from gradgen.expansion import Expansion, Expansions, Meeting
 from gradgen.graph import Node, inputs_of
 from gradgen.patches import Patch, Patches
 from gradgen.printers.base import Printer
-from gradgen.quality import BAR, TARGET, Quality, rank
+from gradgen.quality import TARGET, Quality, rank
 from gradgen.rewrite import factored, factors, in_exponentials
 from gradgen.search import SINGULAR, LookedAt
 from gradgen.standing import Note, Standing, each_once, reads_more
@@ -125,14 +125,13 @@ class Singularities:
         else:
             others = [*standing.rational(node), *hyperbolic.forms(node)]
             forms = dict.fromkeys([before, node, *(form for form, _ in others)])
-        best = self._patches.best(column, forms, expansion.without_pole(pole), leading)
+        more: dict[Node, str] = {}
+        if expansion.whole is None and expansion.change is None:
+            more = {form: how for _, form, how in self._looked_at} | {in_exponentials(node): _EACH}
+            more = {form: how for form, how in more.items() if form not in forms and not reads_more(form, node)}
+        best = self._patches.best(column, forms, expansion.without_pole(pole), leading, more)
         if best is None:
             return None
-        how, notes = "", standing.notes[node]
-        if best.quality.error > BAR and expansion.whole is None and expansion.change is None:
-            more = {one: what for _, one, what in self._looked_at} | {in_exponentials(node): _EACH}
-            more = {one: what for one, what in more.items() if one not in forms and not reads_more(one, node)}
-            best, how = self._patches.with_others(column, place, best, more)
         # A part may not be all that is no number there, and a difference is 0 elsewhere.
         is_other = expansion.whole is not None or expansion.change is not None
         is_removed = is_other or not standing.poles.has(best.form, zero)
@@ -145,8 +144,9 @@ class Singularities:
             return None
         if not is_gone and quality.normal <= SINGULAR:
             self.unpatched[node] = before, standing.notes[node]
-        near = f"near {Printer({}).expression(place)} = 0 by {best.by}"
-        how, notes = (f"{how}, {near}", []) if how else (near, notes)
+        how, notes = f"near {Printer({}).expression(place)} = 0 by {best.by}", standing.notes[node]
+        if best.beside:
+            how, notes = f"{best.beside}, {how}", []
         standing.take(node, form, best.quality, notes, how, _NO_NUMBER)
         standing.patched.add(node)
         if is_gone:
