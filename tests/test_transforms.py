@@ -348,7 +348,7 @@ def marked(op: Op) -> object:
     return pytest.param(op, marks=slow, id=op.name)
 
 
-a_few_first = pytest.mark.parametrize("op", map(marked, OPS))
+a_few_first = pytest.mark.parametrize("op", [*map(marked, OPS)])
 
 
 @a_few_first
