@@ -58,11 +58,11 @@ def _unseen(operation: Operation) -> Iterator[str]:
 
 
 def _unsound(operation: Operation) -> Iterator[str]:
-    """The results whose modelled errors are clearly above the bar; not subnormal ones alone, while they are numbers."""
+    """The results whose modelled errors are clearly above the bar; if only subnormal ones are, it is said."""
     for result in operation.accuracy:
         for dtype, worst in (("float32", result.single), ("float64", result.double)):
-            lost = math.isinf(worst.error)
-            if lost or worst.normal > _DOUBTFUL:
-                found = "no number" if lost else f"off by {worst.normal:.3g} units in the last place"
-                place = f", as at {worst.place}" if lost or worst.error == worst.normal else ""
-                yield f"{result.name} may be {found} in {dtype}{place}; {_MORE}"
+            if worst.error > _DOUBTFUL:
+                lost = math.isinf(worst.error)
+                found = "no number" if lost else f"off by {worst.error:.3g} units in the last place"
+                where = "" if worst.normal > _DOUBTFUL else ", where it is below the smallest normal number"
+                yield f"{result.name} may be {found} in {dtype}{where}, as at {worst.place}; {_MORE}"

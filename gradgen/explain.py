@@ -206,7 +206,7 @@ class Explanation:
             yield from _section("Double backward", _plain(_kernel_block(self.operation.double_backward.readable)))
         elif second:
             yield from _section("Double backward", ["none: every second derivative is zero"])
-        title = "Forms that were chosen, and modelled worst errors in ULP, without -> with each"
+        title = "Modelled worst errors in ULP, and the forms that were chosen, without -> with each"
         yield from _section(title, self._accuracy(second))
         yield from self._cost([name for name in self.kernels if second or name != "double backward"])
 

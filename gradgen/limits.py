@@ -340,12 +340,39 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
             else:
                 bound = graph.apply(f"{kind}_{base.op}", bound, base.args[0])
         if not is_product and facts(base**exponent).vanishes:
-            bound = graph.apply("damp", base**exponent, bound)
+            bound = _leading_where_lost(base**exponent, graph.apply("damp", base**exponent, bound), bound)
         elif not is_product:
             rest.append((base, exponent))
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+_LINEAR = 2.0**-60  # below this a function that is 0 at 0 is its first term, to all digits
+_SLOPES = dict.fromkeys(("tanh", "log1p", "expm1", "sin", "sinh", "asin", "asinh", "atan", "atanh"), sympy.Integer(1))
+_SLOPES["erf"] = 2 / sympy.sqrt(sympy.pi)
+
+
+def _leading_where_lost(vanishing: Node, product: Node, factor: Node) -> Node:
+    """A product with tanh(exp(x)), where exp(x) is tiny as one with that, whose digits the factor brings back."""
+    number, leading = _leading(vanishing)
+    if leading is None or leading is vanishing:
+        return product
+    graph, (*first, last) = vanishing.graph, leading.args
+    op = {"softplus": "mul_exp"}.get(leading.op, leading.op if first else f"mul_{leading.op}")
+    linear = graph.apply(op, reduce(graph.mul, first, graph.const(number) * factor), last)
+    return graph.where(graph.apply("lt", graph.apply("abs", leading), sympy.Float(_LINEAR)), linear, product)
+
+
+def _leading(node: Node) -> tuple[Expr, Node | None]:
+    """What a node is a number times, where that is tiny: a function that is had in products, or a product with one."""
+    number, rest = coefficient(node)
+    while rest is not None and rest.op in _SLOPES:
+        number *= _SLOPES[rest.op]
+        more, rest = coefficient(rest.args[0])
+        number *= more
+    is_known = rest is not None and (rest.op == "softplus" or rest.op in PRODUCTS or _has_products(rest))
+    return number, rest if is_known else None
 
 
 def _large(found: list[Factor]) -> list[Factor]:

@@ -186,6 +186,37 @@ def _erf(x: Number) -> Number:
     return gmpy2.erf(x)
 
 
+_FIRST = 64  # bits in which Newton's method starts
+_SETTLED = 2.0**-24  # a step of this share leaves an error of its square
+
+
+def _erfinv(y: Number) -> Number:
+    """By Newton's method from a bound, which it nears from its side, and then with twice the digits after each step.
+
+    Of erf where that is small, else of the logarithm of erfc, which is no more than exp(-x**2).
+    """
+    if not (gmpy2.is_regular(y) and -1 < y < 1):
+        return y if y == 0 else y * gmpy2.inf() if y in (1, -1) else gmpy2.nan()
+    now = gmpy2.get_context()
+    bits, is_near = now.precision + _GUARD, -0.5 < y < 0.5
+    with gmpy2.context(now, precision=max(bits, y.precision)):
+        size = abs(y)
+        log_rest = gmpy2.log(1 - size)
+        x = size if is_near else gmpy2.sqrt(-log_rest)
+    precision = _FIRST
+    while True:
+        with gmpy2.context(now, precision=precision):
+            slope = 2 / gmpy2.sqrt(gmpy2.const_pi()) * gmpy2.exp(-x * x)
+            rest = 1 if is_near else _erfc(x)
+            step = (size - _erf(x) if is_near else (gmpy2.log(rest) - log_rest) * rest) / slope
+            x += step
+        is_settled = abs(step) <= _SETTLED * x
+        if is_settled and precision == bits:
+            return gmpy2.copy_sign(+x, y)
+        if is_settled:
+            precision = min(2 * precision - _GUARD // 2, bits)
+
+
 def _is_ordinary(x: Number) -> bool:
     """Whether a function whose power series begins with x can be had by differences, which lose bits as x vanishes."""
     return bool(gmpy2.is_regular(x) and -gmpy2.get_context().precision < gmpy2.get_exp(x) < RANGE)
@@ -281,6 +312,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     **{name: _keeping(getattr(gmpy2, name)) for name in ("gamma", "digamma")},
     "erf": _keeping(_erf),
     "erfc": _keeping(_erfc),
+    "erfinv": _keeping(_erfinv),
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,
     "and": lambda a, b: a and b,

@@ -50,8 +50,13 @@ def _scaled(x: Array, n: Array) -> Array:
 
 
 def exp(x: Array) -> Array:
+    return mul_exp(1.0, x)
+
+
+def mul_exp(factor: Array | float, x: Array) -> Array:
+    """factor * exp(x), with all digits also where the exponential alone is a subnormal number, or nothing."""
     n, r = _reduced(x)
-    return _scaled(1 + r * _nested(r, _EXPONENTIAL), n)
+    return _scaled(factor * (1 + r * _nested(r, _EXPONENTIAL)), n)
 
 
 def expm1(x: Array) -> Array:
@@ -98,18 +103,31 @@ def cosh(x: Array) -> Array:
 
 
 def sech(x: Array) -> Array:
+    return mul_sech(1.0, x)
+
+
+def mul_sech(factor: Array | float, x: Array) -> Array:
     e = exp(-abs(x))
-    return 2 * e / (1 + e * e)
+    return mul_exp(2.0 * factor, -abs(x)) / (1 + e * e)
 
 
 def sigmoid(x: Array) -> Array:
-    e = exp(-abs(x))
-    return np.where(x >= 0, 1.0, e) / (1 + e)
+    return mul_sigmoid(1.0, x)
+
+
+def mul_sigmoid(factor: Array | float, x: Array) -> Array:
+    d = -abs(x)
+    return np.where(x >= 0, factor, mul_exp(factor, d)) / (1 + exp(d))
 
 
 def logistic_density(x: Array) -> Array:
-    e = exp(-abs(x))
-    return e / (1 + e) / (1 + e)
+    return mul_logistic_density(1.0, x)
+
+
+def mul_logistic_density(factor: Array | float, x: Array) -> Array:
+    d = -abs(x)
+    e = exp(d)
+    return mul_exp(factor, d) / (1 + e) / (1 + e)
 
 
 def softplus(x: Array) -> Array:
@@ -144,9 +162,13 @@ def _positive_erfcx(order: int, a: Array) -> Array:
 
 
 def erfc(x: Array) -> Array:
+    return mul_erfc(1.0, x)
+
+
+def mul_erfc(factor: Array | float, x: Array) -> Array:
     a = np.minimum(abs(x), 40.0)
-    tail = _positive_erfcx(0, a) * exp(-a * a) * (1 - fused(a, a, -a * a))
-    return np.where(x < 0, 2 - tail, tail)
+    tail = mul_exp(factor * _positive_erfcx(0, a) * (1 - fused(a, a, -a * a)), -a * a)
+    return np.where(x < 0, 2 * factor - tail, tail)
 
 
 def erf(x: Array) -> Array:
@@ -203,20 +225,9 @@ def hypot(a: Array, b: Array) -> Array:
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
     *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
+    *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_erfc),
 )
 
-# By the names of the table of primitives
+# By the names of the table of primitives; a product with an infinite number is a matter of those who have one.
 FUNCTIONS: dict[str, Callable[..., Array]] = {function.__name__: function for function in _NAMED}
-
-
-def _times(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """r * f(t) of a vanishing f, 0 where f is."""
-
-    def product(r: Array, t: Array) -> Array:
-        value = function(t)
-        return np.where(value == 0, np.where(np.isnan(r), r, 0.0), r * value)
-
-    return product
-
-
-FUNCTIONS |= {f"{kind}_{name}": _times(FUNCTIONS[name]) for name in VANISHING for kind in ("mul", "lift")}
+FUNCTIONS |= {f"lift_{name}": FUNCTIONS[f"mul_{name}"] for name in VANISHING}

@@ -90,9 +90,12 @@ class Argument(Change):
 
     def within(self, node: Node, slope: Node) -> Node | None:
         """A result, divided by a slope, as a function of the variable and the other inputs; None if it is none."""
-        moved, divisor = self.moved([node, slope])
-        form = factored(rewrite([moved / divisor])[0])
-        return form if self.inside.isdisjoint(inputs_of([form])) else None
+        for start in dict.fromkeys((node, _without_parameters(node))):
+            moved, divisor = self.moved([start, slope])
+            form = factored(rewrite([moved / divisor])[0])
+            if self.inside.isdisjoint(inputs_of([form])):
+                return form
+        return None
 
 
 def argument(values: Sequence[Node], tensors: Sequence[str]) -> Argument | None:
@@ -114,7 +117,7 @@ def _arguments(values: Sequence[Node], tensors: Sequence[str]) -> Iterator[Argum
     """The sums, products and powers below some nodes that can be solved for an input: each with each of its inputs."""
     graph = values[0].graph
     variable = graph.input(_unlike(tensors))
-    for place in topological(values):
+    for place in topological([*values, *map(_without_parameters, values)]):
         inside = frozenset(inputs_of([place])).intersection(tensors)
         _, rest = coefficient(place)  # a multiple of an input is as good as the input
         is_multiple = rest is not None and rest.op in ("mul", "pow") and all(x.startswith(ARGUMENT) for x in inside)

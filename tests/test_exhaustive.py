@@ -96,7 +96,7 @@ def test_densely(op: Op, dtype: torch.dtype) -> None:
 
 
 @gpu
-@pytest.mark.parametrize("dtype", exhaustive.DTYPES, ids=dtype_name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_cuda_densely(op: Op, dtype: torch.dtype) -> None:
     with runtime().record_paths() as taken:

@@ -187,7 +187,7 @@ class TestForms:
     def told(self, explanation: Explanation, second: bool = False) -> dict[str, list[str]]:
         """The lines below each result of the table of errors."""
         lines = [line for line, _ in explanation.lines(second)]
-        start = next(i for i, line in enumerate(lines) if line.startswith("Forms that were chosen")) + 2
+        start = next(i for i, line in enumerate(lines) if line.startswith("Modelled worst errors in ULP")) + 2
         found: dict[str, list[str]] = {}
         for line in lines[start : lines.index("", start)]:
             if line.startswith(" " * 8):
@@ -345,7 +345,7 @@ class TestCommand:
             "Saved for backward",
             "Rewrites that the double backward brings",
             "Double backward",
-            "Forms that were chosen",
+            "Modelled worst errors in ULP",
             "Operations per element",
             "Bytes read + written per element",
         ]

@@ -479,6 +479,7 @@ def test_series_are_found_in_products_and_absolute_values_of_inputs() -> None:
         ("softplus(-x - y) + (1 - z)*(x + y)", "x + y", "softplus(-u) + (1 - z)*u"),
         ("z*tanh(x*y + k)", "x*y + k", "z*tanh(u)"),
         ("x*log1p(k/x)", "k/x", "log1p(u)/(u/k)"),
+        ("-y*exprel(x, -1/y) - exp(-x/y)", "-x/y", "exprel(u, 1) - exp(u)"),  # Nelson and Siegel's curvature
     ],
 )
 def test_arguments_of_functions(text: str, place: str, within: str) -> None:

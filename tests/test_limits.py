@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import pytest
+from mpmath import mpf
 from nodes import parsed
 
+from gradgen.evaluate import values
 from gradgen.graph import topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.rewrite import rewrite
+from gradgen.ulp import mixed_error
 
 
 def computed(text: str, x: float, y: float) -> float:
@@ -33,6 +37,38 @@ def computed(text: str, x: float, y: float) -> float:
 )
 def test_what_decays_beside_an_exponential(text: str, x: float, y: float, expected: float) -> None:
     assert computed(text, x, y) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x*tanh(exp(x))",
+        "x*log1p(sigmoid(x))",
+        "x*tanh(log1p(sigmoid(x)))",
+        "x*erf(softplus(x))",
+        "x*sin(-3*exp(x))",
+        "-2*x**2*atan(tanh(exp(2*x)/5))",
+        "x*tanh(x*erfc(-x)/2)",
+    ],
+)
+def test_a_factor_brings_digits_back_of_what_is_about_linear_in_what_vanishes(text: str) -> None:
+    """The exponential is a subnormal number, of a few digits; so may the result be, of some more."""
+    node = parsed(text)
+    order = topological([node])
+    is_gaussian = "erfc" in text
+    for x in (-27.19, -27.13, -27.06, -26.9) if is_gaussian else (-741.3, -739.9, -722.2, -370.6, -369.9, -361.1):
+        with mpmath.workprec(400):
+            right = values(order, {"x": mpf(x)})[node]
+            off = mixed_error(computed(text, x, 0.0), right, mpf(0), "float64")
+        assert off <= 4, x
+        assert abs(right) < 1e-300 or abs(x) < 371
+
+
+def test_what_vanishes_for_a_moment_is_not_linear_there() -> None:
+    """The sine of exp(x) is 0 far from where exp(x) is."""
+    (form,) = limits(rewrite([parsed("x*sin(exp(x))")]))
+    conditions = [node for node in topological([form]) if node.op == "lt"]
+    assert [repr(node.args[0]) for node in conditions] == ["exp(x)"]
 
 
 ZEROS = [

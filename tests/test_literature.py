@@ -252,7 +252,8 @@ def worst_pointwise(name: str, dtype: str, paths: Sequence[str], count: int, fol
 def at_many(name: str, count: int, folder: Path) -> dict[str, Worst]:
     """The worst errors of value and gradient of a float64 operation, at many numbers."""
     names = [p.name for p in FORMULAS[name][1].tensors]
-    rows = many.samples(FORMULAS[name][1], hyper(name), count, dict(zip(names, domain(name), strict=True)))
+    intervals = dict(zip(names, domain(name), strict=True))
+    rows = many.samples(FORMULAS[name][1], hyper(name), count, intervals, has_edges=True)
     columns = [torch.tensor([point[x] for point, _ in rows], dtype=torch.float64) for x in names]
     results = derivatives(name, columns, "cpu", folder)
     found = dict.fromkeys(KINDS, (0.0, ""))

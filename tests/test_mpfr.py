@@ -67,6 +67,19 @@ def test_error_functions_are_those_of_mpfr(precision: int) -> None:
                 assert off <= abs(right) * gmpy2.mpfr(2) ** (1 - precision), (name, argument)
 
 
+@pytest.mark.parametrize("precision", [64, 310, 2660])
+@pytest.mark.parametrize("rest", [1e-3, 1e-16, 1e-300])
+def test_the_inverse_error_function_is_one_however_near_to_1(precision: int, rest: float) -> None:
+    with gmpy2.context(gmpy2.get_context(), precision=2 * precision + 2000):
+        y = 1 - gmpy2.mpfr(rest)
+        opposite = -y
+    with gmpy2.context(gmpy2.get_context(), precision=precision):
+        x = FUNCTIONS["erfinv"](y)
+        assert FUNCTIONS["erfinv"](opposite) == -x
+    with gmpy2.context(gmpy2.get_context(), precision=2 * precision + 2000):
+        assert abs(gmpy2.log(gmpy2.erfc(x)) / gmpy2.log(gmpy2.mpfr(rest)) - 1) < gmpy2.mpfr(2) ** (4 - precision)
+
+
 @pytest.mark.usefixtures("alone")
 def test_does_not_ask_mpmath_for_an_ordinary_formula() -> None:
     graph = Graph()

@@ -14,6 +14,7 @@ from mpmath import mpf
 
 from gradgen import quick
 from gradgen.evaluate import function
+from gradgen.scaled import VANISHING
 
 RELATIVE = 2e-14  # far below what float32 shows
 
@@ -58,6 +59,22 @@ def test_at_every_magnitude_of_float32(name: str) -> None:
             if mpmath.isnan(exact) or not 1e-60 < abs(exact) < 1e60:
                 continue
             assert abs(value - exact) <= 5 * RELATIVE * abs(exact), x
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_products_with_what_is_too_small_alone(name: str) -> None:
+    """As kernels have them: 1e200 * exp(-800) has all its digits, though the exponential is 0."""
+    compute, randoms = quick.FUNCTIONS[f"mul_{name}"], random.Random(3)
+    size = (lambda: randoms.uniform(26, 33)) if name == "erfc" else (lambda: -randoms.uniform(700, 1100))
+    at = [(randoms.choice([-1, 1]) * 10.0 ** randoms.uniform(100, 300), size()) for _ in range(300)]
+    compared = 0
+    for x, value in zip(at, compute(*map(np.array, zip(*at, strict=True))).tolist(), strict=True):
+        with mpmath.workprec(300):
+            exact = function(name, mpf(x[1])) * x[0]
+            if abs(exact) > 1e-290:
+                assert abs(value - exact) <= 5 * RELATIVE * abs(exact), x
+                compared += 1
+    assert compared > 100
 
 
 @pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc"])

@@ -678,6 +678,15 @@ def test_an_overflow_where_only_a_part_of_the_formula_does_is_found(tmp_path: Pa
     assert (row.bad, "inf in place of" in row.bad_at) == (1, True)
 
 
+def test_a_subnormal_number_without_digits_is_found(tmp_path: Path) -> None:
+    """x*exp(x), of which the exponential has lost its digits where the product still has some."""
+    written = formula("@op\ndef f(x: Tensor):\n    return x*exp(x)\n", tmp_path)
+    found = many.samples(written, {}, 20, has_edges=True)
+    naive = [torch.tensor(x, dtype=torch.float64).exp().item() * x for x in (p["x"] for p, _ in found)]
+    (row,) = measure.compared(alone(written, torch.clone), "float64", found, {"cpu": {Quantity(0, ()): naive}})
+    assert row.worst > 100
+
+
 def test_gradcheck_finds_a_wrong_gradient(tmp_path: Path) -> None:
     class Wrong(torch.autograd.Function):
         @staticmethod

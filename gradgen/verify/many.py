@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -50,10 +49,10 @@ def samples(
     intervals: Mapping[str, Interval] = MappingProxyType({}),
     has_edges: bool = False,
 ) -> list[tuple[Point, dict[Quantity, Exact]]]:
-    """Values and gradients, where these are normal numbers, at random inputs of ordinary size in open intervals.
+    """Values and gradients, where these are numbers, at random inputs of ordinary size in open intervals.
 
-    With `has_edges`, of one input also at numbers up to 2**14 beside those at which a part of the formula overflows or
-    vanishes, and beside those at which it and a constant cancel.
+    With `has_edges`, of one input also at those up to 2**14 beside which a part of the formula overflows or vanishes,
+    or it and a constant cancel.
     """
     graph = Graph(p.name for p in formula.scalars)
     names = [p.name for p in formula.tensors]
@@ -73,8 +72,9 @@ def samples(
     rows: Iterable[tuple[float, ...]] = zip(*columns, strict=True)
     if has_edges and len(names) == 1:
         nearest = 2.0 ** (-bits / _BITS_LOST)
+        low, high = intervals.get(names[0], (-math.inf, math.inf))
         beside = [*points.beside(centres_of(roots), "float64"), *_edges(order, names[0], hyper)]
-        rows = itertools.chain(rows, ((x,) for x in beside if abs(x) > nearest))
+        rows = itertools.chain(rows, ((x,) for x in beside if abs(x) > nearest and low < x < high))
     found = []
     with mpmath.workprec(bits):
         scalars = {name: number if isinstance(number, bool) else mpf(number) for name, number in hyper.items()}
@@ -84,7 +84,7 @@ def samples(
             moved = [exact({**here, name: here[name] * (1 + _STEP)}) for name in names]
             at = {}
             for k, quantity in enumerate(quantities):
-                if mpmath.isfinite(right[k]) and sys.float_info.min <= abs(right[k]) <= LARGEST["float64"]:
+                if mpmath.isfinite(right[k]) and abs(right[k]) <= LARGEST["float64"]:
                     scale = max(abs(beside[k] - right[k]) for beside in moved) / _STEP
                     at[quantity] = Exact(right[k], lambda scale=scale: scale)  # type: ignore[misc]
             found.append((dict(zip(names, row, strict=True)), at))
