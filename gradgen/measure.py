@@ -21,6 +21,7 @@ from gradgen.model import FORMATS, Array, Point, is_quick, program
 from gradgen.settled import HIDDEN, Values, lacks, precision_of
 from gradgen.tuples import Tuples
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
+from gradgen.variables import Change
 from gradgen.worst import Place, Worst
 
 _PEAKS = 2  # points of each result that are looked at more closely, if the error there is
@@ -500,14 +501,20 @@ class Reference:
         keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
         return {name: column[keep] for name, column in columns.items()}
 
-    def is_no_worse(self, root: Node, other: Node, column: int, name: str, values: Sequence[float]) -> bool:
-        """Whether a root is far off at no point where an input has some values, unless another one is there, too."""
+    def is_no_worse(self, root: Node, other: Node, column: int, change: Change, values: Sequence[float]) -> bool:
+        """Whether a root is far off at no point where a variable has some values, unless another one is there, too."""
         drawn = [
             point for point in self._drawn if all(1 / _ORDINARY <= abs(point[x]) <= _ORDINARY for x in self._tensors)
         ]
         some = drawn[:: -(-len(drawn) // _COMPARED) or 1]
-        at = [{**point, name: FORMATS[self.dtype].rounded(value)} for value in values for point in some]
-        found = [(point, sample) for point in at if (sample := self._sample(point))]
+        at = [{**point, str(change.variable.value): value} for value in values for point in some]
+        pivots = program((change.solution,), "float64")(at)[0] if at else ()
+        rounded = FORMATS[self.dtype].rounded
+        moved = (
+            {**point, str(change.pivot.value): rounded(float(x))}
+            for point, x in zip(some * len(values), pivots, strict=True)
+        )
+        found = [(point, sample) for point in moved if (sample := self._sample(point))]
         if not found:
             return True
         exact = [sample.exact[column] for _, sample in found]

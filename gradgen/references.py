@@ -12,6 +12,7 @@ from gradgen.graph import RELATIONS, Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, TARGET, Quality, steps
+from gradgen.variables import solved_for
 
 _LEAST_SWITCH = 2.0**-20  # in size; those beyond are where something overflows or vanishes
 _HOPELESS = 1.5  # times the error of the best form
@@ -117,12 +118,13 @@ class References:
     def is_harmless(self, form: Node, other: Node, column: int, place: Node, reach: float) -> bool:
         """Whether a form that is to replace another one near 0 of a variable is not far off there where that is not.
 
-        Of several inputs the points that are looked at always may all be elsewhere. Only of inputs.
+        Of several inputs the points that are looked at always may all be elsewhere.
         """
-        if place.op != "input" or len(self._tensors) == 1:
+        found = solved_for(place, self._tensors) if len(self._tensors) > 1 else None
+        if found is None:
             return True
-        printed, name = [*map(printed_alone, (form, other))], str(place.value)
-        return self._double.is_no_worse(printed[0], printed[1], column, name, [reach * share for share in _INSIDE])
+        printed = [*map(printed_alone, (form, other))]
+        return self._double.is_no_worse(printed[0], printed[1], column, found, [reach * share for share in _INSIDE])
 
     def is_input(self, place: Node) -> bool:
         """Whether a variable is all that the results are functions of."""

@@ -171,6 +171,16 @@ def _solved(place: Node, x: Node, value: Node) -> Node | None:
     return value
 
 
+def solved_for(place: Node, tensors: Sequence[str]) -> Change | None:
+    """A variable in place of a node that is linear in an input, or in its reciprocal; None if it is in none."""
+    variable = place.graph.input(_unlike(tensors))
+    for x in map(place.graph.input, tensors_of(place, tensors)):
+        solution = _solved(place, x, variable)
+        if solution is not None:
+            return Change(place, variable, x, solution)
+    return None
+
+
 def in_differences(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Change]]:
     """The node as a function of each difference in it: of x - 1 in place of x in log(x)/(x - 1)."""
     for total in _differences(node, tensors):

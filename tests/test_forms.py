@@ -1075,6 +1075,23 @@ def test_a_patch_is_not_far_off_where_the_form_is_not(reach: float, is_harmless:
     assert References([form], ["x", "y"], {}).is_harmless(near, form, 0, x, reach) == is_harmless
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "first_terms"),
+    [
+        ("expm1((x - y)/2)/(x - y)", "x - y", "1/2 + (x - y)/8"),
+        ("expm1(-x/y)/(x/y)", "x/y", "-1 + x/y/2"),
+        ("expm1(x*y)/(x*y)", "x*y", "1 + x*y/2"),
+    ],
+)
+def test_nor_is_one_in_a_difference_a_quotient_or_a_product(text: str, place: str, first_terms: str) -> None:
+    form = parsed(text)
+    names = {name: form.graph.input(name) for name in "xy"} | {"graph": form.graph}
+    variable, terms = eval(place, {}, names), eval(first_terms.replace("1/2", "graph.const(1)/2"), {}, names)
+    for reach, is_harmless in ((2.0**-6, False), (2.0**-27, True)):
+        near = form.graph.where(form.graph.apply("lt", form.graph.apply("abs", variable), reach), terms, form)
+        assert References([form], ["x", "y"], {}).is_harmless(near, form, 0, variable, reach) == is_harmless
+
+
 def test_beyond_a_patch_there_are_no_branches_for_less() -> None:
     form = parsed("where(lt(abs(x), 1/64), x, where(lt(abs(x), 4), 2*x, where(gt(x, 1), 3*x, 4*x)))")
     found = patches._beyond(form, form.graph.input("x"), 1.0)
