@@ -474,6 +474,26 @@ def test_empty_batches(op: Op) -> None:
     assert jacrev(op)(x).shape == jacfwd(op)(x).shape == (0, 3, 0, 3)
 
 
+@pytest.mark.parametrize("transform", ["grad", "vjp", "jacrev"])
+def test_a_transform_within_a_compiler_goes_by_the_gradients_own_formula(transform: str) -> None:
+    """Where that of the torch expression is NaN, is that of one side of a kink, or is not the one that was written."""
+    points = {
+        "elu": ([-1.0, 1.0, 200.0], [0.36787944, 1.0, 1.0]),
+        "relu": ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
+        "binarize": ([0.3, -0.2, 2.0], [1.0, 1.0, 0.0]),
+    }
+    for name, (x, right) in points.items():
+        torch._dynamo.reset()
+        function = get(name).function
+        transformed = {
+            "grad": grad(lambda x, f=function: f(x).sum()),
+            "vjp": lambda x, f=function: vjp(f, x)[1](torch.ones_like(x))[0],
+            "jacrev": lambda x, f=function: jacrev(f)(x).diagonal(),
+        }[transform]
+        compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(torch.tensor(x)), torch.tensor(right))
+
+
 @pytest.mark.slow
 def test_compiled_for_every_subset_of_gradients() -> None:
     op = get("sum_product")
