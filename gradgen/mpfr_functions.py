@@ -210,6 +210,8 @@ def _erfinv(y: Number) -> Number:
             rest = 1 if is_near else _erfc(x)
             step = (size - _erf(x) if is_near else (gmpy2.log(rest) - log_rest) * rest) / slope
             x += step
+        if not gmpy2.is_finite(step):  # rest, or exp(-x**2), is beyond the range of numbers
+            return slow("erfinv")(y)
         is_settled = abs(step) <= _SETTLED * x
         if is_settled and precision == bits:
             return gmpy2.copy_sign(+x, y)
