@@ -37,12 +37,12 @@ def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_gradient_of_ones_own_in_transforms_within_the_compiler() -> None:
     x = torch.tensor([0.3, -0.2, 2.0])
     own, of_the_formula = torch.tensor([1.0, 1.0, 0.0]), torch.zeros(3)
-    for derivative in (
-        vmap(grad(binarize)),
-        lambda x: jvp(binarize, (x,), (torch.ones_like(x),))[1],
-    ):
+    for derivative in (vmap(grad(binarize)), lambda x: jvp(binarize, (x,), (torch.ones_like(x),))[1]):
         assert torch.equal(derivative(x), own)
         assert torch.equal(compiled(derivative)(x), of_the_formula)
+    leaf = x.clone().requires_grad_()
+    compiled(binarize)(leaf).sum().backward()
+    assert torch.equal(leaf.grad, own)
 
 
 def test_the_compiler_differentiates_the_expression_in_nested_transforms() -> None:
@@ -51,6 +51,9 @@ def test_the_compiler_differentiates_the_expression_in_nested_transforms() -> No
     slopes, right = vmap(grad(elu)), torch.tensor([0.36787944, 1.0, 1.0])
     torch.testing.assert_close(slopes(x), right)
     assert compiled(slopes)(x).isnan().tolist() == [False, False, True]
+    leaf = x.clone().requires_grad_()
+    compiled(elu)(leaf).sum().backward()
+    torch.testing.assert_close(leaf.grad, right)
 
 
 def test_transforms_within_the_compiler_of_tensors_made_on_the_way() -> None:
