@@ -294,7 +294,7 @@ def test_broadcast(rt: ModuleType, shapes: list[tuple[int, ...]], dtype: torch.d
     assert r.is_contiguous()
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_results_of_mixed_layouts_lie_as_those_of_torch(rt: ModuleType, order: tuple[int, ...]) -> None:
     layouts = filled(4, 6)[:, ::2], filled(3, 4).t(), filled(3, 1).t().expand(4, 3) + 1
     x, y, z = (layouts[k] for k in order)
