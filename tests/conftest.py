@@ -9,6 +9,7 @@ import os
 import time
 
 import building
+import gallery
 import pytest
 import torch
 
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    os.environ.setdefault("GRADGEN_NATIVE", "0")  # what else was compiled on this machine must make no difference
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         # Threads of OpenMP spin while they wait, and where each process has one for every core, that is most of what
@@ -80,3 +82,13 @@ def first_order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(Subject, "quantities", building.FIRST_ORDER)
         monkeypatch.setattr(building, "_GENERATED", _FIRST_ORDER)
         monkeypatch.setattr(plan, "Problem", lambda nodes, second, *rest: Problem(nodes, [], *rest))
+
+
+@pytest.fixture(params=["C", pytest.param("C++", marks=pytest.mark.xdist_group("native"))])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By which of the quick ways small calls of the gallery go."""
+    rt = gallery.runtime()
+    monkeypatch.setattr(rt, "_native", None)
+    if request.param == "C++":
+        rt._use_native(rt._compile_native())
+    return request.param

@@ -225,7 +225,16 @@ def compiled(text: str, folder: Path) -> ctypes.CDLL:
         pytest.skip("no C++ compiler")
     source, library = folder / "kernel.cpp", folder / f"{len(list(folder.glob('*.so')))}.so"
     source.write_text(SHIM + text)
-    flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", rt._FOR_THIS_PROCESSOR]
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-w",
+        "-shared",
+        "-fPIC",
+        rt._FOR_THIS_PROCESSOR,
+    ]
     subprocess.run([compiler, *flags, source, "-o", library], check=True)
     return ctypes.CDLL(str(library))
 

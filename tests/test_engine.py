@@ -17,6 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 rt = gallery.runtime()
 
+pytestmark = pytest.mark.usefixtures("way")
+
 every = pytest.mark.parametrize("op", OPS, ids=str)
 differentiable = pytest.mark.parametrize("op", [op for op in OPS if op.differentiable], ids=str)
 single = pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) == 1], ids=str)

@@ -22,7 +22,17 @@ def is_vectorised(kernel: Any, dtype: torch.dtype) -> bool:
     """What GCC says of the loop over the elements."""
     source = kernel.cpu_source(dtype)
     (line,) = (number for number, text in enumerate(source.splitlines(), 1) if "gg_i = 0" in text)
-    command = [*rt._compiler().command, *rt._C_FLAGS, rt._FOR_THIS_PROCESSOR, "-fopt-info-vec", "-x", "c", "-", "-o", "/dev/null"]
+    command = [
+        *rt._compiler().command,
+        *rt._C_FLAGS,
+        rt._FOR_THIS_PROCESSOR,
+        "-fopt-info-vec",
+        "-x",
+        "c",
+        "-",
+        "-o",
+        "/dev/null",
+    ]
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
     return any(f":{line}:" in told and "loop vectorized" in told for told in done.stderr.splitlines())
 

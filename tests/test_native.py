@@ -1,0 +1,318 @@
+"""The quick way in C++: autograd is told what Python would tell it, and is left to Python where more is asked."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from gallery import DTYPES, OPS, Op, as_tuple, total
+from torch import Tensor
+
+from generated.polar import polar_to_cartesian
+from generated.swish import swish
+
+rt = gallery.runtime()
+
+pytestmark = pytest.mark.xdist_group("native")
+
+differentiable = [op for op in OPS if op.differentiable]
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "_native", None)
+    rt._use_native(rt._compile_native())
+
+
+def is_native(result: Tensor) -> bool:
+    return type(result.grad_fn).__name__ == "CppFunction"
+
+
+def prepared(op: Op, shape: tuple[int, ...] = (5,), dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Inputs for which the kernels of value and gradient have been compiled."""
+    inputs = op.sample(shape, dtype=dtype, grad=True)
+    for _ in range(2):
+        total(op(*inputs)).backward()
+    for tensor in inputs:
+        tensor.grad = None
+    return inputs
+
+
+def gradients(op: Op, inputs: list[Tensor], **options: Any) -> tuple[Tensor, ...]:
+    asked = [inputs[k] for k in op.differentiable]
+    return torch.autograd.grad(total(op(*inputs)), asked, materialize_grads=True, **options)
+
+
+@pytest.mark.parametrize("op", differentiable, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (5,), (300, 300)], ids=str)
+def test_it_gives_what_python_gives(
+    op: Op, dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = prepared(op, shape, dtype)
+    results, found = as_tuple(op(*inputs)), gradients(op, inputs)
+    assert all(is_native(result) for result in results)
+    assert all(result.grad_fn.name() == f"{op.class_name}FunctionBackward" for result in results)
+    monkeypatch.setattr(rt, "_native", None)
+    expected = as_tuple(op(*inputs))
+    assert not is_native(expected[0])
+    for one, other in zip((*results, *found), (*expected, *gradients(op, inputs)), strict=True):
+        assert one.dtype is dtype
+        assert one.stride() == other.stride()
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("op", differentiable, ids=str)
+def test_gradients_have_gradients(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the function in Python."""
+    inputs = prepared(op, dtype=torch.float64)
+    weights = torch.linspace(0.5, 1.5, 5, dtype=torch.float64)
+
+    def second() -> tuple[Tensor, ...]:
+        first = gradients(op, inputs, create_graph=True)
+        asked = [inputs[k] for k in op.differentiable]
+        loss = sum((weights * gradient).sum() for gradient in first)
+        return torch.autograd.grad(loss, asked, allow_unused=True, materialize_grads=True)
+
+    found = second()
+    monkeypatch.setattr(rt, "_native", None)
+    assert all(torch.equal(one, other) for one, other in zip(found, second(), strict=True))
+
+
+def test_gradcheck() -> None:
+    x = torch.linspace(-3, 3, 7, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(swish, (x, 1.5))
+    assert torch.autograd.gradgradcheck(swish, (x, 1.5))
+    assert is_native(swish(x, 1.5))
+
+
+def test_an_output_without_a_gradient_is_none_to_the_kernel() -> None:
+    r, theta = (torch.linspace(0.5, 2, 5).requires_grad_() for _ in range(2))
+    for _ in range(2):  # the first time by Python, which compiles it
+        x, _ = polar_to_cartesian(r, theta)
+        assert is_native(x)
+        of_r, of_theta = torch.autograd.grad(x.sum(), (r, theta))
+        torch.testing.assert_close(of_r, torch.cos(theta))
+        torch.testing.assert_close(of_theta, -r * torch.sin(theta))
+        (alone,) = torch.autograd.grad(polar_to_cartesian(r, theta)[1].sum(), theta)
+        torch.testing.assert_close(alone, r * torch.cos(theta))
+
+
+def test_what_depends_on_who_asks_is_left_to_python() -> None:
+    r, theta = torch.ones(5), torch.ones(5, requires_grad=True)
+    polar_to_cartesian(r, theta)
+    found = polar_to_cartesian(r, theta)
+    assert not is_native(found[0])
+    assert found[0].requires_grad
+
+
+X = torch.linspace(-3, 3, 6)
+
+OTHERS: dict[str, Callable[[], Tensor]] = {
+    "a transpose": lambda: X.view(2, 3).t().detach().requires_grad_(),
+    "no elements": lambda: torch.zeros(0, requires_grad=True),
+    "integers in bfloat16": lambda: torch.ones(3, dtype=torch.bfloat16, requires_grad=True),
+    "a view of a leaf": lambda: X.clone().requires_grad_()[1:],
+    "a negative view": lambda: torch._neg_view(X.clone().requires_grad_()),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_other_inputs(make: Callable[[], Tensor]) -> None:
+    x = make()
+    found = swish(x, 1.5)
+    expected = x * torch.sigmoid(1.5 * x)
+    torch.testing.assert_close(found, expected)
+    (one,), (other,) = (torch.autograd.grad(y.sum(), x) for y in (found, expected))
+    torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "grad",
+    [torch.ones(1).expand(6), torch.ones(6, 2)[:, 0], torch.ones(6, dtype=torch.float64), torch.ones(6).to_sparse()],
+    ids=["expanded", "strided", "of another type", "sparse"],
+)
+def test_other_incoming_gradients(grad: Tensor) -> None:
+    x = X.clone().requires_grad_()
+    expected = torch.autograd.grad(swish(x).sum(), x)[0]
+    result = swish(x)
+    if grad.dtype is torch.float64:
+        result = result.double()
+    (found,) = torch.autograd.grad(result, x, grad)
+    assert torch.equal(found, expected)
+
+
+def test_batched_gradients() -> None:
+    x = X.clone().requires_grad_()
+    grads = torch.stack([torch.ones(6), torch.arange(6.0)])
+    result = swish(x)
+    expected = torch.stack([torch.autograd.grad(result, x, grad, retain_graph=True)[0] for grad in grads])
+    assert is_native(result)
+    (found,) = torch.autograd.grad(result, x, grads, is_grads_batched=True)
+    torch.testing.assert_close(found, expected)
+    back = lambda grad: torch.autograd.grad(swish(x), x, grad)[0]  # noqa: E731
+    torch.testing.assert_close(torch.func.vmap(back)(grads), expected)
+
+
+def test_hooks_on_saved_tensors() -> None:
+    x = X.clone().requires_grad_()
+    kept: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> int:
+        kept.append(tensor)
+        return len(kept) - 1
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda place: 2 * kept[place]):
+        result = swish(x)
+    assert is_native(result)
+    assert len(kept) == 1
+    (found,) = torch.autograd.grad(result.sum(), x)
+    doubled = (2 * X).requires_grad_()
+    assert torch.equal(found, torch.autograd.grad(swish(doubled).sum(), doubled)[0])
+
+
+def test_a_hook_that_raises() -> None:
+    def unpack(_: Any) -> Tensor:
+        raise KeyError("unpacked")
+
+    x = X.clone().requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        result = swish(x)
+    with pytest.raises(KeyError, match="unpacked"):
+        result.sum().backward()
+
+
+def test_compiled_autograd() -> None:
+    """The engine hands the backward pass to a compiler, which calls a node with tensors that have no memory."""
+    from torch._dynamo import compiled_autograd
+
+    torch._dynamo.reset()
+    r, theta = (X.clone().requires_grad_() for _ in range(2))
+    for beta, cut in ((1.5, 0), (1.5, 1), (2.5, 0), (1.0, 0)):
+        losses = [swish(r[cut:], beta), *polar_to_cartesian(r[cut:], theta[cut:])]
+        expected = torch.autograd.grad(sum(loss.sum() for loss in losses), (r, theta), retain_graph=True)
+        assert all(is_native(loss) for loss in losses)
+        with compiled_autograd._enable(lambda graph: torch.compile(graph, backend="aot_eager")):
+            sum(loss.sum() for loss in losses).backward()
+        torch.testing.assert_close((r.grad, theta.grad), expected)
+        r.grad = theta.grad = None
+
+
+def test_backward_in_many_threads() -> None:
+    x = torch.linspace(-3, 3, 1000).requires_grad_()
+    result = swish(x)
+    expected = torch.autograd.grad(swish(x), x, torch.ones(1000))[0]
+    found: list[Tensor] = []
+
+    def run() -> None:
+        for _ in range(50):
+            found.append(torch.autograd.grad(result, x, torch.ones(1000), retain_graph=True)[0])
+            found.append(torch.autograd.grad(swish(x), x, torch.ones(1000))[0])
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 * 100
+    assert all(torch.equal(one, expected) for one in found)
+
+
+def test_a_deep_network_is_freed_without_recursion() -> None:
+    y = X.clone().requires_grad_()
+    for _ in range(100_000):
+        y = swish(y)
+    assert is_native(y)
+    del y
+    gc.collect()
+
+
+def test_it_appears_in_profiles() -> None:
+    x = X.clone().requires_grad_()
+    with torch.profiler.profile() as profile:
+        swish(x).sum().backward()
+    names = {event.key for event in profile.key_averages()}
+    assert {"SwishFunction", "SwishFunctionBackward"} <= names
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# When it is compiled, and when it is used
+# ---------------------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import torch
+from generated import _runtime
+from generated.swish import swish
+x = torch.ones(4, requires_grad=True)
+swish(x)
+print(type(swish(x).grad_fn).__name__)
+"""
+
+
+def run(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=gallery.ROOT)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernels with what was compiled in it."""
+    compiled = rt._compile_native()
+    monkeypatch.setenv("GRADGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("GRADGEN_NATIVE")
+    (tmp_path / compiled.name).write_bytes(compiled.read_bytes())
+    (tmp_path / compiled.name).chmod(0o700)
+    tmp_path.chmod(0o700)
+    return tmp_path / compiled.name
+
+
+def test_a_process_uses_what_is_there(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(dict(os.environ)).stdout == "CppFunction\n"
+    monkeypatch.setenv("GRADGEN_NATIVE", "0")
+    assert run(dict(os.environ)).stdout == "SwishFunctionBackward\n"
+
+
+def test_a_damaged_library_is_left_alone(cache: Path) -> None:
+    cache.write_bytes(cache.read_bytes()[:-1000])
+    done = run(dict(os.environ))
+    assert (done.stdout, done.stderr) == ("SwishFunctionBackward\n", "")
+
+
+def test_it_is_compiled_after_many_calls(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = cache.read_bytes()
+    cache.unlink()
+    started: list[list[str]] = []
+    own = {**vars(subprocess), "Popen": lambda command, **_: started.append(command)}
+    monkeypatch.setattr(rt, "subprocess", SimpleNamespace(**own))
+    monkeypatch.setattr(rt, "_native", None)
+    monkeypatch.setattr(rt, "_OFTEN", 3)
+    monkeypatch.setattr(rt, "_recorded_calls", 0)
+    x = X.clone().requires_grad_()
+    for call in range(5):
+        assert not is_native(swish(x)), call
+        assert started == [[sys.executable, rt.__file__]] * (call >= 2)
+    cache.write_bytes(image)  # as that other process does
+    cache.chmod(0o700)
+    assert not is_native(swish(x))  # the sixth, after which it looks
+    assert is_native(swish(x))
+    assert len(started) == 1
+
+
+def test_without_a_compiler_nothing_is_said(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "_native", None)
+    monkeypatch.setattr(rt, "_OFTEN", 1)
+    monkeypatch.setattr(rt, "_recorded_calls", 0)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert not is_native(swish(X.clone().requires_grad_()))
+    with pytest.raises(rt._UnavailableError, match=r"no C\+\+ compiler was found"):
+        rt._compile_native()
