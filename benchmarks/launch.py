@@ -12,7 +12,8 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks.timing import side_by_side
-from generated.swish import _SWISH, swish
+from generated import _runtime
+from generated.swish import _SWISH, SwishFunction, swish
 
 _COUNT = 1000  # elements
 _SECONDS = 0.5  # to sample one figure
@@ -35,10 +36,19 @@ class _Empty(torch.autograd.Function):
 
 
 def show(console: Console) -> None:
-    """Measure and print."""
+    """Measure and print: by what is compiled with C alone, and by C++."""
+    library = _runtime.compile_native()
+    _both()["swish(x)"]()  # compiles the kernels
+    _runtime._native = None
+    _show(console, "by C and Python")
+    _runtime._use_native(library)
+    _show(console, "by C++")
+
+
+def _show(console: Console, way: str) -> None:
     tables = (
-        ("Forward, microseconds", _forward()),
-        ("Forward and backward, microseconds", _both()),
+        (f"Forward {way}, microseconds", _forward()),
+        (f"Forward and backward {way}, microseconds", _both()),
     )
     for title, rows in tables:
         found = side_by_side({name: partial(_ignoring, call) for name, call in rows.items()}, "cpu", _SECONDS)
@@ -54,14 +64,15 @@ def _ignoring(call: Callable[[], object], _buffers: int) -> object:
 
 
 def _forward() -> dict[str, Callable[[], object]]:
-    x, kernel = torch.randn(_COUNT), _SWISH.narrow
+    x = torch.randn(_COUNT)
     swish(x)  # compiles it
-    dispatch, arguments = kernel._quick.call, ((x,), (1.0,), (True,))
+    native = _runtime._native is not None
+    dispatch = _SWISH._natives[SwishFunction] if native else _SWISH.narrow._quick.call
     return {
         "an allocation, torch.empty_like(x)": lambda: torch.empty_like(x),
         "F.silu(x)": lambda: torch.nn.functional.silu(x),
-        "the compiled dispatcher: looks at the tensor, allocates, computes": lambda: dispatch(*arguments),
-        "Kernel.quick: whether somebody watches": lambda: kernel.quick((x,), (1.0,)),
+        "the compiled dispatcher: looks at the tensor, allocates, computes": lambda: dispatch((x,), (1.0,), (True,)),
+        "Kernel.quick: whether somebody watches": lambda: _SWISH.quick((x,), (1.0,), function=SwishFunction),
         "swish(x): the public function": lambda: swish(x),
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from generated import _runtime
 from gradgen import __version__
 
 LAST_LEVEL_CACHE = 64 << 20  # bytes, where the machine does not tell
@@ -28,6 +29,7 @@ def description(device: str) -> dict[str, str]:
         "torch": torch.__version__,
         "gradgen": __version__,
         "threads": str(torch.get_num_threads()),
+        "small calls": _small_calls(),
     }
     if device == "cuda":
         import cupy
@@ -44,6 +46,15 @@ def description(device: str) -> dict[str, str]:
             "liger-kernel": _version("liger-kernel"),
         }
     return about
+
+
+def _small_calls() -> str:
+    """By what small calls go; processes find it compiled, as they do once small operations have been called often."""
+    try:
+        _runtime.compile_native()
+    except _runtime._UnavailableError as error:
+        return f"C, for C++ cannot be had: {error}"
+    return "C++"
 
 
 def most_traffic(device: str) -> int:

@@ -60,7 +60,8 @@ with contextlib.suppress(ImportError):  # not a POSIX system: the CPU path is no
     import pwd
 
 __all__ = [
-    *("Kernel", "apply", "call", "call_in_place", "check", "constant", "double_backward", "force_path", "in_float32"),
+    *("Kernel", "apply", "call", "call_in_place", "check", "compile_native", "constant", "double_backward", "force_path"),
+    "in_float32",
     *("number", "operator", "per_channel", "record_paths", "smooth", "sum_to"),
 ]
 
@@ -3541,6 +3542,7 @@ typedef struct gg_launch {
     gg_object *shapes;                  /* NULL, or those of the inputs, of which some are smaller than the whole; if so: */
     int64_t like, columns, count;       /* which input is the whole, how many columns there are, how many numbers */
     const int64_t *numbers;             /* tell how the others lie in it */
+    const int64_t *sizes;               /* the shapes once more: of each the number of dimensions, and their sizes */
 } gg_launch;
 
 /* What one compiled kernel serves. */
@@ -3549,8 +3551,9 @@ typedef struct gg_plan {
     const gg_kernel *kernel; /* on the CPU */
     const gg_launch *launch; /* on a CUDA device; NULL for the CPU */
     gg_object *dtype;
-    int64_t tensors, results, scalars, grain;
-    uint64_t present, wanted; /* a bit for each */
+    int64_t tensors, results, scalars;
+    int64_t grain, parts;           /* elements that are worth a thread, and into how many parts sums are split */
+    uint64_t present, wanted, sums; /* a bit for each, of what is there, wanted, and summed to a smaller shape */
     const uint8_t *kinds;     /* of the scalars: which of float, int and bool */
     const uint64_t *keys;     /* the dispatch keys of plain tensors of the device; the last is 0 */
 } gg_plan;
@@ -3676,7 +3679,7 @@ static int gg_serves(const gg_plan *plan, gg_object *tensors, gg_object *wanted,
     gg_object *shape = NULL, *const shapes = plan->launch ? plan->launch->shapes : NULL;
     int64_t count = 0;
     *recorded = 0;
-    if (!gg_match(wanted, plan->results, plan->wanted))
+    if (plan->sums || !gg_match(wanted, plan->results, plan->wanted))
         return 0;
     for (intptr_t k = 0; k < plan->tensors; k++) {
         gg_object *tensor = py.item(tensors, k);
@@ -3864,11 +3867,14 @@ _NATIVE_SOURCE = r"""
  * results are allocated without a call, and autograd is told by a node that runs the kernel of the gradient without
  * Python. Whatever is not as simple as that is left to Python, the gradient of a gradient too. */
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -3895,6 +3901,7 @@ typedef struct gg_launch {
     gg_object *shapes;                  /* NULL, or those of the inputs, of which some are smaller than the whole; if so: */
     int64_t like, columns, count;       /* which input is the whole, how many columns there are, how many numbers */
     const int64_t *numbers;             /* tell how the others lie in it */
+    const int64_t *sizes;               /* the shapes once more: of each the number of dimensions, and their sizes */
 } gg_launch;
 
 /* What one compiled kernel serves. */
@@ -3903,8 +3910,9 @@ typedef struct gg_plan {
     const gg_kernel *kernel; /* on the CPU */
     const gg_launch *launch; /* on a CUDA device; NULL for the CPU */
     gg_object *dtype;
-    int64_t tensors, results, scalars, grain;
-    uint64_t present, wanted; /* a bit for each */
+    int64_t tensors, results, scalars;
+    int64_t grain, parts;           /* elements that are worth a thread, and into how many parts sums are split */
+    uint64_t present, wanted, sums; /* a bit for each, of what is there, wanted, and summed to a smaller shape */
     const uint8_t *kinds;     /* of the scalars: which of float, int and bool */
     const uint64_t *keys;     /* the dispatch keys of plain tensors of the device; the last is 0 */
 } gg_plan;
@@ -3922,6 +3930,8 @@ struct {
     int (*takes)(const gg_plan *, int64_t count, void *const data[]);
     int64_t (*threads)(const gg_plan *, int64_t count, int64_t most);
     int (*compute)(const gg_plan *, int64_t count, int64_t threads, void *stream, void **data, double *values);
+    void (*run)(const gg_kernel *, int64_t count, int64_t threads, int64_t parts, int64_t dimensions, const int64_t *layout,
+                void *const *data, const double *values);
 } c;
 
 /* The plans of a formula; those for some values of the scalars may be others. */
@@ -3956,41 +3966,135 @@ bool is_unwatched()
     return (c10::impl::tls_local_dispatch_key_set().included_ - usual).empty() && at::impl::PythonTorchFunctionTLS::stack_len() == 0;
 }
 
-/* The plan that serves tensors, some of which may be undefined; they are to be plain, contiguous and of one shape. */
-const gg_plan *serving(const gg_plan *plan, const List<Tensor> &tensors, uint64_t wanted)
+using Shapes = std::vector<std::vector<int64_t>>;
+
+/* What a call is to compute. */
+struct Work {
+    const gg_plan *plan = nullptr; /* none: it is left to Python */
+    const Tensor *like = nullptr;  /* a tensor of the shape of the whole */
+    bool flat = true;              /* all tensors have it, and all results */
+};
+
+/* Whether a plan is for plain tensors of the device of this one, which is such a tensor. */
+bool knows(const gg_plan *plan, const Tensor &tensor)
 {
-    const Tensor *first = nullptr;
-    uint64_t present = 0;
+    const uint64_t *known = plan->keys;
+    while (*known && *known != tensor.key_set().raw_repr())
+        known++;
+    return *known;
+}
+
+bool is_plain(const Tensor &tensor, const gg_plan *plan)
+{
+    while (plan && !knows(plan, tensor))
+        plan = plan->next;
+    return plan;
+}
+
+/* Whether tensors of a size may be broadcast to another. */
+bool broadcasts(at::IntArrayRef sizes, at::IntArrayRef whole)
+{
+    const size_t missing = whole.size() - sizes.size();
+    for (size_t d = 0; d < sizes.size() && missing <= whole.size(); d++)
+        if (sizes[d] != 1 && sizes[d] != whole[missing + d])
+            return false;
+    return missing <= whole.size();
+}
+
+/* Whether a kernel is launched for tensors of these shapes. */
+bool is_for(const gg_launch *how, const List<Tensor> &tensors, const Work &work)
+{
+    const int64_t *sizes = how->sizes;
+    if (!how->shapes)
+        return work.flat;
+    for (const Tensor &tensor : tensors)
+        if (tensor.defined()) {
+            if (tensor.sizes() != at::IntArrayRef(sizes + 1, *sizes))
+                return false;
+            sizes += 1 + *sizes;
+        }
+    return true;
+}
+
+/* How tensors, some of which may be undefined, are served: if they are plain and contiguous, and one has the shape that
+ * all broadcast to. The results have it, too, but for those that are summed to one of `shapes`, if there are any. */
+Work serving(const gg_plan *plan, const List<Tensor> &tensors, uint64_t wanted, const Shapes &shapes)
+{
+    Work work;
+    uint64_t present = 0, sums = 0;
     for (size_t k = 0; k < tensors.size(); k++) {
-        const Tensor &tensor = tensors[k];
-        if (!tensor.defined())
+        if (!tensors[k].defined())
             continue;
         present |= uint64_t(1) << k;
-        first = first ? first : &tensor;
-        if (tensor.layout() != at::kStrided || tensor.scalar_type() != first->scalar_type() || tensor.device() != first->device())
-            return nullptr;
+        if (!is_plain(tensors[k], plan)) /* others may not even be asked for their sizes */
+            return {};
+        if (!work.like || tensors[k].dim() > work.like->dim() || (tensors[k].dim() == work.like->dim() && tensors[k].numel() > work.like->numel()))
+            work.like = &tensors[k];
     }
-    for (; plan && first; plan = plan->next) {
-        if (plan->present != present || plan->wanted != wanted || (plan->launch && plan->launch->shapes))
+    if (!work.like || !work.like->numel())
+        return {};
+    const at::IntArrayRef whole = work.like->sizes();
+    for (const Tensor &tensor : tensors) {
+        if (!tensor.defined())
             continue;
-        if (reinterpret_cast<THPDtype *>(plan->dtype)->scalar_type != first->scalar_type())
+        if (tensor.scalar_type() != work.like->scalar_type() || tensor.device() != work.like->device() || tensor._fw_grad(0).defined())
+            return {};
+        if (!tensor.is_contiguous() || !broadcasts(tensor.sizes(), whole))
+            return {};
+        work.flat = work.flat && tensor.sizes() == whole;
+    }
+    for (size_t k = 0; k < shapes.size(); k++)
+        sums |= uint64_t((wanted >> k & 1) && at::IntArrayRef(shapes[k]) != whole) << k;
+    work.flat = work.flat && !sums;
+    for (; plan; plan = plan->next) {
+        if (plan->present != present || plan->wanted != wanted || plan->sums != sums || !knows(plan, *work.like))
             continue;
-        if (plan->launch && plan->launch->device != first->get_device())
+        if (reinterpret_cast<THPDtype *>(plan->dtype)->scalar_type != work.like->scalar_type())
             continue;
-        for (const Tensor &tensor : tensors) {
-            if (!tensor.defined())
-                continue;
-            const uint64_t *known = plan->keys;
-            while (*known && *known != tensor.key_set().raw_repr())
-                known++;
-            if (!*known) /* of other tensors sizes may not be asked */
-                return nullptr;
-            if (!tensor.is_contiguous() || tensor.sizes() != first->sizes() || tensor._fw_grad(0).defined())
-                return nullptr;
+        if (plan->launch && (plan->launch->device != work.like->get_device() || !is_for(plan->launch, tensors, work)))
+            continue;
+        work.plan = plan;
+        return work;
+    }
+    return {};
+}
+
+/* What a kernel is told of contiguous operands that are not all of one shape: the sizes of the dimensions to walk along,
+ * for each operand its strides along them, and the numbers of elements of the operands. */
+List<int64_t> layout(at::IntArrayRef whole, const List<at::IntArrayRef> &operands, int64_t &dimensions)
+{
+    List<int64_t> sizes, steps(operands.size(), 1);
+    List<List<int64_t>> columns; /* the strides of all operands along each dimension, the innermost first */
+    for (size_t d = whole.size(); d-- > 0;) {
+        List<int64_t> column;
+        bool merges = !sizes.empty();
+        for (size_t k = 0; k < operands.size(); k++) {
+            const size_t missing = whole.size() - operands[k].size();
+            const int64_t own = d < missing ? 1 : operands[k][d - missing];
+            column.push_back(own == 1 ? 0 : steps[k]);
+            steps[k] *= own;
+            merges = merges && column[k] == columns.back()[k] * sizes.back();
         }
-        return first->numel() ? plan : nullptr;
+        if (whole[d] == 1)
+            continue;
+        if (merges) {
+            sizes.back() *= whole[d];
+        } else {
+            sizes.push_back(whole[d]);
+            columns.push_back(column);
+        }
     }
-    return nullptr;
+    if (sizes.empty()) {
+        sizes.push_back(1);
+        columns.push_back(List<int64_t>(operands.size(), 1));
+    }
+    dimensions = sizes.size();
+    List<int64_t> entries(sizes.rbegin(), sizes.rend());
+    for (size_t k = 0; k < operands.size(); k++)
+        for (size_t d = columns.size(); d-- > 0;)
+            entries.push_back(columns[d][k]);
+    entries.append(steps.begin(), steps.end());
+    return entries;
 }
 
 /* The stream to launch a kernel on; whether its device is the current one. */
@@ -4005,34 +4109,60 @@ bool found_stream(const gg_launch *how, void *&stream)
     return true;
 }
 
-/* One of the tensors that are there; all are of one shape. */
-const Tensor &example(const List<Tensor> &tensors)
-{
-    return *std::find_if(tensors.begin(), tensors.end(), [](const Tensor &tensor) { return tensor.defined(); });
-}
-
 /* The results of a kernel, undefined where they are not wanted; none at all if it cannot serve. */
-variable_list computed(const gg_plan *plan, const List<Tensor> &tensors, List<double> values)
+variable_list computed(const Work &work, const List<Tensor> &tensors, List<double> values, const Shapes &shapes)
 {
-    const Tensor &like = example(tensors);
+    const gg_plan *plan = work.plan;
+    const Tensor &like = *work.like;
     const int64_t count = like.numel();
     List<void *> data;
+    List<at::IntArrayRef> sizes;
     for (const Tensor &tensor : tensors)
-        if (tensor.defined())
+        if (tensor.defined()) {
             data.push_back(const_cast<void *>(tensor.const_data_ptr()));
+            sizes.push_back(tensor.sizes());
+        }
     void *stream = nullptr;
     if (!c.takes(plan, count, data.data()) || (plan->launch && !found_stream(plan->launch, stream)))
         return {};
     variable_list results(plan->results);
+    int64_t spans = 0;
     for (int64_t k = 0; k < plan->results; k++) {
         if (!(plan->wanted >> k & 1))
             continue;
-        results[k] = plan->launch ? at::empty_strided(like.sizes(), like.strides(), like.options())
-                                  : at::detail::empty_strided_cpu(like.sizes(), like.strides(), like.scalar_type());
+        if (plan->sums >> k & 1)
+            results[k] = at::detail::empty_cpu(shapes[k], like.scalar_type());
+        else if (plan->launch)
+            results[k] = at::empty_strided(like.sizes(), like.strides(), like.options());
+        else
+            results[k] = at::detail::empty_strided_cpu(like.sizes(), like.strides(), like.scalar_type());
         data.push_back(results[k].mutable_data_ptr());
+        sizes.push_back(results[k].sizes());
+        spans += plan->sums >> k & 1 ? results[k].numel() : 0;
     }
     const int64_t threads = c.threads(plan, count, count < 2 * plan->grain ? 1 : at::get_num_threads());
-    return c.compute(plan, count, threads, stream, data.data(), values.data()) ? results : variable_list();
+    if (work.flat || plan->launch)
+        return c.compute(plan, count, threads, stream, data.data(), values.data()) ? results : variable_list();
+    int64_t dimensions, parts = threads;
+    const List<int64_t> entries = layout(like.sizes(), sizes, dimensions);
+    if (!plan->sums) {
+        c.run(plan->kernel, count, threads, parts, dimensions, entries.data(), data.data(), values.data());
+        return results;
+    }
+    /* Whatever the number of threads, the same terms are added in the same order. */
+    parts = std::max<int64_t>(1, std::min({plan->parts, count / plan->grain, count / (2 * spans)}));
+    variable_list totals(plan->results);
+    size_t operand = data.size() - __builtin_popcountll(plan->wanted);
+    for (int64_t k = 0; k < plan->results; operand += plan->wanted >> k++ & 1)
+        if (plan->sums >> k & 1) {
+            totals[k] = at::zeros({parts, results[k].numel()}, like.options().dtype(at::kDouble));
+            data[operand] = totals[k].mutable_data_ptr();
+        }
+    c.run(plan->kernel, count, std::min(threads, parts), parts, dimensions, entries.data(), data.data(), values.data());
+    for (int64_t k = 0; k < plan->results; k++)
+        if (totals[k].defined())
+            results[k].copy_(totals[k].sum(0).view(results[k].sizes()));
+    return results;
 }
 
 PyObject *wrapped(const Tensor &tensor)
@@ -4054,6 +4184,7 @@ PyObject *wrapped(const variable_list &tensors)
 struct Gradient final : torch::autograd::Node {
     const Operation *operation;
     List<double> values;
+    Shapes shapes; /* of the inputs that have a gradient, where they differ */
     std::vector<SavedVariable> saved;
 
     std::string name() const override
@@ -4077,8 +4208,8 @@ struct Gradient final : torch::autograd::Node {
             return gradients;
         variable_list found;
         if (!at::GradMode::is_enabled() && is_unwatched())
-            if (const gg_plan *plan = serving(operation->backward.first(values), tensors, wanted))
-                found = computed(plan, tensors, values);
+            if (const Work work = serving(operation->backward.first(values), tensors, wanted, shapes); work.plan)
+                found = computed(work, tensors, values, shapes);
         if (found.empty()) {
             pybind11::gil_scoped_acquire lock;
             found = by_python(pybind11::reinterpret_borrow<pybind11::object>(operation->function), tensors, wanted);
@@ -4111,6 +4242,9 @@ struct Gradient final : torch::autograd::Node {
         arguments.collect(reinterpret_cast<uint64_t>(operation));
         for (const double value : values)
             arguments.collect(value);
+        for (const std::vector<int64_t> &shape : shapes)
+            for (const int64_t size : shape)
+                arguments.collect(static_cast<uint64_t>(size));
         for (size_t k = 0; k < saved.size(); k++)
             arguments.collect(saved[k], operation->saves[k] >= operation->tensors);
     }
@@ -4135,7 +4269,7 @@ struct Gradient final : torch::autograd::Node {
         return wanted;
     }
 
-    /* What a function of Python gives for (grads, saved, scalars, wanted). */
+    /* What a function of Python gives for (grads, saved, scalars, wanted, shapes). */
     variable_list by_python(const pybind11::object &function, const List<Tensor> &tensors, uint64_t wanted) const
     {
         const size_t grads = tensors.size() - saved.size();
@@ -4155,7 +4289,7 @@ struct Gradient final : torch::autograd::Node {
             }
         for (int64_t k = 0; k < operation->differentiable; k++)
             flags[k] = pybind11::bool_(wanted >> k & 1);
-        const pybind11::tuple found = function(given, kept, scalars, flags);
+        const pybind11::tuple found = function(given, kept, scalars, flags, pybind11::cast(shapes));
         variable_list gradients;
         for (const pybind11::handle gradient : found)
             gradients.push_back(gradient.is_none() ? Tensor() : THPVariable_Unpack(gradient.ptr()));
@@ -4175,11 +4309,13 @@ struct Gradient final : torch::autograd::Node {
 };
 
 /* Tells autograd how the results came about. */
-void record(const Operation *operation, const List<Tensor> &tensors, const List<double> &values, const variable_list &results)
+void record(const Operation *operation, const List<Tensor> &tensors, const List<double> &values, const variable_list &results, bool flat)
 {
     const auto node = Gradient::made();
     node->operation = operation;
     node->values = values;
+    for (int64_t k = 0; k < operation->differentiable && !flat; k++)
+        node->shapes.push_back(tensors[operation->targets[k]].sizes().vec());
     torch::autograd::edge_list edges(operation->tensors);
     for (int64_t k = 0; k < operation->differentiable; k++)
         edges[operation->targets[k]] = torch::autograd::impl::gradient_edge(tensors[operation->targets[k]]);
@@ -4240,8 +4376,8 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t)
     uint64_t wanted = 0;
     for (int64_t k = 0; k < operation->results; k++)
         wanted |= uint64_t(PyTuple_GET_ITEM(arguments[2], k) == Py_True) << k;
-    const gg_plan *plan = serving(operation->forward.first(values), tensors, wanted);
-    if (!plan)
+    const Work work = serving(operation->forward.first(values), tensors, wanted, {});
+    if (!work.plan)
         Py_RETURN_NONE;
     for (int64_t k = 0; k < operation->differentiable; k++)
         all = all && tensors[operation->targets[k]].defined() && tensors[operation->targets[k]].requires_grad();
@@ -4251,14 +4387,14 @@ PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t)
     {
         RECORD_FUNCTION(operation->title, c10::ArrayRef<const c10::IValue>(), at::sequence_number::peek());
         std::optional<pybind11::gil_scoped_release> others;
-        if (!plan->launch && example(tensors).numel() >= GG_BRIEF)
+        if (!work.plan->launch && work.like->numel() >= GG_BRIEF)
             others.emplace();
-        results = computed(plan, tensors, values);
+        results = computed(work, tensors, values, {});
     }
     if (results.empty())
         Py_RETURN_NONE;
     if (recorded)
-        record(operation, tensors, values, results);
+        record(operation, tensors, values, results, work.flat);
     return wrapped(results);
     END_HANDLE_TH_ERRORS
 }
@@ -5179,6 +5315,8 @@ class _CudaLauncher:
             numbers = [*itertools.chain(*[own for own in lies[: len(inputs)] if own.size])]
             how.shapes, how.like, how.columns, how.count = shapes, same[0], width, len(numbers)
             how.numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+            sizes = [*itertools.chain(*[(len(shape), *shape) for shape in shapes])]
+            how.sizes = (ctypes.c_int64 * len(sizes))(*sizes)
         with contextlib.suppress(_UnavailableError), _build_lock:
             self._kernel.serve_quickly(self._variant, how)
 
@@ -5290,7 +5428,8 @@ class _Launch(ctypes.Structure):
         *[(name, ctypes.c_int64) for name in ("device", "block", "lanes", "most")],
         *(("whole", ctypes.c_uint64), ("shapes", ctypes.py_object)),
         *[(name, ctypes.c_int64) for name in ("like", "columns", "count")],
-        *(("numbers", ctypes.POINTER(ctypes.c_int64)), ("keeps", ctypes.py_object)),  # what must live as long
+        *[(name, ctypes.POINTER(ctypes.c_int64)) for name in ("numbers", "sizes")],
+        ("keeps", ctypes.py_object),  # what must live as long
     )
 
 
@@ -5300,8 +5439,8 @@ class _Plan(ctypes.Structure):
     _fields_ = (
         *[(name, ctypes.c_void_p) for name in ("next", "kernel")],
         *(("launch", ctypes.POINTER(_Launch)), ("dtype", ctypes.py_object)),
-        *[(name, ctypes.c_int64) for name in ("tensors", "results", "scalars", "grain")],
-        *[(name, ctypes.c_uint64) for name in ("present", "wanted")],
+        *[(name, ctypes.c_int64) for name in ("tensors", "results", "scalars", "grain", "parts")],
+        *[(name, ctypes.c_uint64) for name in ("present", "wanted", "sums")],
         *(("kinds", ctypes.c_char_p), ("keys", ctypes.POINTER(ctypes.c_uint64))),
     )
 
@@ -5349,10 +5488,12 @@ class _Quick:
         sizes = (len(variant.present), len(variant.wanted), len(self._kinds))
         if max(sizes) > _MOST_OPERANDS:
             return
-        bits = (_bits(variant.present), _bits(variant.wanted))
+        rest = iter(variant.sums)
+        summed = [next(rest) if want else False for want in variant.wanted]
+        bits = [_bits(flags) for flags in (variant.present, variant.wanted, summed)]
         address, launch = (None, ctypes.pointer(kernel)) if isinstance(kernel, _Launch) else (kernel, None)
         kinds, keys = self._kinds, _known_keys(variant.path)
-        plan = _Plan(self._first.value, address, launch, variant.dtype, *sizes, _GRAIN, *bits, kinds, keys)
+        plan = _Plan(self._first.value, address, launch, variant.dtype, *sizes, _GRAIN, _MOST_PARTS, *bits, kinds, keys)
         self._plans.append(plan)
         self._first.value = ctypes.addressof(plan)
 
@@ -5427,11 +5568,11 @@ def _native_file() -> Path:
     return _cached_file("native", "so", [_NATIVE_SOURCE, *flags, *about, compiler.identity])
 
 
-def _compile_native() -> Path:
-    """Compiles it, unless it is there; where.
+def compile_native() -> Path:
+    """Compiles what serves small calls, which processes use from their start, unless it is there; returns where.
 
     Raises:
-        _UnavailableError: it cannot be compiled, or kept.
+        _UnavailableError: it cannot be compiled, or kept; the message tells why.
     """
     compiler, flags, libraries = _native_recipe()
 
@@ -5457,7 +5598,7 @@ def _use_native(path: Path) -> None:
     global _native
     _image(path)
     library, common = ctypes.PyDLL(str(path)), _common_library()
-    functions = [ctypes.cast(getattr(common, name), ctypes.c_void_p) for name in ("gg_takes", "gg_threads", "gg_compute")]
+    functions = [ctypes.cast(getattr(common, name), ctypes.c_void_p) for name in ("gg_takes", "gg_threads", "gg_compute", "gg_run")]
     library.gg_native_setup((ctypes.c_void_p * len(functions))(*functions))
     library.gg_native.argtypes, library.gg_native.restype = [ctypes.c_void_p], ctypes.py_object
     _native = library
@@ -5535,24 +5676,25 @@ class _Backward(NamedTuple):
         saved: tuple[Tensor, ...],
         scalars: tuple[float | int | bool, ...],
         wanted: tuple[bool, ...],
+        shapes: list[list[int]],
     ) -> tuple[Tensor | None, ...]:
-        """The gradients of the inputs that have one."""
+        """The gradients of the inputs that have one; these are of the shapes, or all as large as the results."""
         needs = [False] * len(self.kernel.tensors)
         for target, want in zip(self.targets, wanted, strict=True):
             needs[target] = want
-        shape = next(grad.shape for grad in grads if grad is not None)
+        whole = next(grad.shape for grad in grads if grad is not None)
+        own = tuple([torch.Size(shape) for shape in shapes]) or (whole,) * len(self.targets)
         known = dict(zip(self.kernel.scalars, scalars, strict=True))
-        shapes = (shape,) * len(self.targets)
-        context = SimpleNamespace(needs_input_grad=tuple(needs), saved_tensors=saved, shapes=shapes, **known)
+        context = SimpleNamespace(needs_input_grad=tuple(needs), saved_tensors=saved, shapes=own, **known)
         found = self.function.backward(context, *grads)
         return tuple([found[target] for target in self.targets])
 
     def within(self, compiler: Any) -> Callable[..., tuple[Tensor | None, ...]]:
         """The same for compiled autograd, which calls it, as it is, where its graph comes to it."""
 
-        def note(grads: Any, saved: Any, scalars: Any, wanted: Any) -> Any:
+        def note(grads: Any, saved: Any, *rest: Any) -> Any:
             def later(grads: Any, *saved: Tensor) -> Any:
-                return self(grads, saved, scalars, wanted)
+                return self(grads, saved, *rest)
 
             name = compiler.bind_function(f"{self.function.__name__}Backward", later, True, False)
             return tuple(compiler.apply_functional(name, grads, saved, [None] * len(self.targets)))
@@ -5974,8 +6116,7 @@ class Kernel:
         if variant.path == "cuda":
             return _CudaLauncher(self, variant)
         launcher = _CpuLauncher(self, variant)
-        if not any(variant.sums):
-            self.serve_quickly(variant, launcher.address)
+        self.serve_quickly(variant, launcher.address)
         return launcher
 
     def serve_quickly(self, variant: _Variant, kernel: int | _Launch) -> None:
@@ -7020,4 +7161,4 @@ def _batch_first(arguments: Sequence[Any], in_dims: Sequence[int | None]) -> lis
 
 if __name__ == "__main__":
     os.nice(10)
-    print(_compile_native())
+    print(compile_native())

@@ -90,5 +90,5 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     rt = gallery.runtime()
     monkeypatch.setattr(rt, "_native", None)
     if request.param == "C++":
-        rt._use_native(rt._compile_native())
+        rt._use_native(rt.compile_native())
     return request.param

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -31,11 +32,15 @@ differentiable = [op for op in OPS if op.differentiable]
 @pytest.fixture(autouse=True)
 def _native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rt, "_native", None)
-    rt._use_native(rt._compile_native())
+    rt._use_native(rt.compile_native())
 
 
 def is_native(result: Tensor) -> bool:
     return type(result.grad_fn).__name__ == "CppFunction"
+
+
+def refuse(*_: Any) -> None:
+    raise AssertionError("the gradient was left to Python")
 
 
 def prepared(op: Op, shape: tuple[int, ...] = (5,), dtype: torch.dtype = torch.float32) -> list[Tensor]:
@@ -60,6 +65,7 @@ def test_it_gives_what_python_gives(
     op: Op, dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = prepared(op, shape, dtype)
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
     results, found = as_tuple(op(*inputs)), gradients(op, inputs)
     assert all(is_native(result) for result in results)
     assert all(result.grad_fn.name() == f"{op.class_name}FunctionBackward" for result in results)
@@ -70,6 +76,47 @@ def test_it_gives_what_python_gives(
         assert one.dtype is dtype
         assert one.stride() == other.stride()
         assert torch.equal(one, other)
+
+
+SEVERAL = [op for op in differentiable if len(op.tensors) > 1]
+SHAPES = [
+    [(4, 5), (5,)],
+    [(5,), (4, 5)],
+    [(4, 5), (4, 1)],
+    [(4, 5), (1, 1)],
+    [(4, 5), ()],
+    [(2, 3, 4), (3, 1), (2, 1, 4)],
+    [(2, 1, 3, 1, 4), (1, 4), (3, 1, 1)],
+    [(1, 1), (1,)],
+    [(300, 700), (700,)],
+    [(700, 300), (700, 1), ()],
+]
+
+
+@pytest.mark.parametrize("op", SEVERAL, ids=str)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_it_broadcasts_as_python_does(op: Op, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = [op.sample(shape, grad=True)[k] for k, shape in zip(range(len(op.tensors)), itertools.cycle(shapes))]
+    gradients(op, inputs)  # compiles the kernels
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    results, found = as_tuple(op(*inputs)), gradients(op, inputs)
+    assert all(is_native(result) for result in results)
+    monkeypatch.setattr(rt, "_native", None)
+    expected = (*as_tuple(op(*inputs)), *gradients(op, inputs))
+    for one, other in zip((*results, *found), expected, strict=True):
+        assert one.stride() == other.stride()
+        assert torch.equal(one, other)
+
+
+def test_shapes_without_a_whole_one_are_left_to_python() -> None:
+    r, theta = torch.ones(4, 1, requires_grad=True), torch.ones(5, requires_grad=True)
+    for _ in range(2):
+        found = polar_to_cartesian(r, theta)
+        assert not is_native(found[0])
+        of_r, of_theta = torch.autograd.grad(found[0].sum(), (r, theta))
+        assert (of_r.shape, of_theta.shape) == (r.shape, theta.shape)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        polar_to_cartesian(torch.ones(3), torch.ones(2, 4))
 
 
 @pytest.mark.parametrize("op", differentiable, ids=str)
@@ -198,8 +245,9 @@ def test_compiled_autograd() -> None:
 
     torch._dynamo.reset()
     r, theta = (X.clone().requires_grad_() for _ in range(2))
-    for beta, cut in ((1.5, 0), (1.5, 1), (2.5, 0), (1.0, 0)):
+    for beta, cut in ((1.5, 0), (1.5, 1), (2.5, 0), (1.0, 0), (1.0, 2)):
         losses = [swish(r[cut:], beta), *polar_to_cartesian(r[cut:], theta[cut:])]
+        losses += polar_to_cartesian(r[cut:], theta[:1])
         expected = torch.autograd.grad(sum(loss.sum() for loss in losses), (r, theta), retain_graph=True)
         assert all(is_native(loss) for loss in losses)
         with compiled_autograd._enable(lambda graph: torch.compile(graph, backend="aot_eager")):
@@ -267,7 +315,7 @@ def run(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of kernels with what was compiled in it."""
-    compiled = rt._compile_native()
+    compiled = rt.compile_native()
     monkeypatch.setenv("GRADGEN_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("GRADGEN_NATIVE")
     (tmp_path / compiled.name).write_bytes(compiled.read_bytes())
@@ -315,4 +363,4 @@ def test_without_a_compiler_nothing_is_said(cache: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert not is_native(swish(X.clone().requires_grad_()))
     with pytest.raises(rt._UnavailableError, match=r"no C\+\+ compiler was found"):
-        rt._compile_native()
+        rt.compile_native()
