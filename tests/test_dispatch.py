@@ -116,13 +116,14 @@ def test_it_takes_tuples() -> None:
     assert _SWISH([x(4)], [1.0])[0].shape == (4,)
 
 
-def test_several_inputs_have_one_shape_and_one_type() -> None:
+def test_several_inputs_have_one_type_and_in_c_one_shape(way: str) -> None:
     kernel = next(op for op in OPS if op.name == "huber").kernels["forward"]
     huber(x(2, 3), x(2, 3))
     assert kernel.quick((x(2, 3), x(2, 3)), BETA) is not None
-    for other in (x(3), x(3, 2), x(2, 3, dtype=torch.float64), x(3, 2).t(), x(2, 3).requires_grad_()):
+    for other in (x(3, 2), x(2, 3, dtype=torch.float64), x(3, 2).t(), x(2, 3).requires_grad_()):
         assert kernel.quick((x(2, 3), other), BETA) is None
         assert kernel.quick((other, x(2, 3)), BETA) is None
+    assert (kernel.quick((x(2, 3), x(3)), BETA) is None) == (way == "C")
 
 
 def test_whoever_watches_sees_the_operations() -> None:
@@ -214,32 +215,40 @@ STREAM = 77
 class Driver:
     """Notes what is launched, and puts twice the first operand of type float into the second, times a scalar."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 1) -> None:
         self.launched: list[tuple[Any, ...]] = []
         self.fault = 0
         self._callback = LAUNCH(self.launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         current, stream = (lambda: HERE), (lambda device: STREAM + device - HERE)
         self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4, 1, keeps=self)
-        self._quick = rt._Quick(["float"], ctypes.c_void_p())
-        self._quick.add(rt._Variant("cpu", torch.float32, (True,), (True,), (False,)), self.how)
+        names = ("x", "y")[:count]
+        self._kernel = rt.Kernel(
+            "twice", tensors=names, scalars={"scale": "float"}, results=("out",), code="", expression=lambda *_: ()
+        )
+        self._kernel.serve_quickly(rt._Variant("cpu", torch.float32, (True,) * count, (True,), (False,)), self.how)
 
     def __call__(self, *tensors: Tensor) -> Any:
-        """By the dispatcher of a formula of a tensor and a scalar, which has this kernel alone."""
-        return self._quick.call(tensors, (1.5,), (True,))
+        """By the dispatcher of a formula of tensors and a scalar, which has this kernel alone."""
+        native = rt._native is not None
+        call = rt._make_native(self._kernel, None) if native else self._kernel._quick.call
+        return call(tensors, (1.5,), (True,))
 
     def launch(self, function: int, *rest: Any) -> int:
         *sizes, stream, parameters, _ = rest
-        source, target, count, columns = [ctypes.c_longlong.from_address(parameters[k]).value for k in (0, 1, 3, 4)]
-        scalar = ctypes.c_double.from_address(parameters[2]).value
-        self.launched.append((function, *sizes, stream, count, columns))
+        inputs, numbers = len(self._kernel.tensors), self.how.count
+        scalar = ctypes.c_double.from_address(parameters[inputs + 1]).value
+        others = [ctypes.c_longlong.from_address(parameters[inputs + 2 + k]).value for k in range(numbers + 2)]
+        *between, count, columns = others
+        source, target = [ctypes.c_longlong.from_address(parameters[k]).value for k in (self.how.like, inputs)]
+        self.launched.append((function, *sizes, stream, *between, count, columns))
         values = (ctypes.c_float * count).from_address(source)
         (ctypes.c_float * count).from_address(target)[:] = [2 * scalar * value for value in values]
         return self.fault
 
 
 @pytest.fixture
-def driver() -> Driver:
+def driver(way: str) -> Driver:
     return Driver()
 
 
@@ -254,6 +263,21 @@ def test_a_cuda_kernel_is_launched_as_by_the_general_way(count: int, blocks: int
     assert driver.launched == [(5, blocks, 1, 1, 256, 1, 1, 0, STREAM, count, columns)]
     assert columns == rt._width(count, 1, 1024 * 4, 4)
     assert blocks == -(-columns // (256 * 4))
+
+
+def test_a_cuda_kernel_is_launched_for_shapes_that_have_been_seen(way: str) -> None:
+    driver = Driver(2)
+    shapes = (torch.Size([8]), torch.Size([3, 8]))
+    how, sizes, numbers = driver.how, (1, 8, 2, 3, 8), (7, 5)
+    how.shapes, how.like, how.columns, how.count = shapes, 1, 8, len(numbers)
+    how.numbers, how.sizes = (ctypes.c_int64 * 2)(*numbers), (ctypes.c_int64 * 5)(*sizes)
+    given = x(3, 8)
+    (found,) = driver(x(8), given)
+    assert torch.equal(found, 3 * given)
+    assert driver.launched == [(5, 1, 1, 1, 256, 1, 1, 0, STREAM, *numbers, 24, 8)]
+    for other in ((x(1, 8), given), (x(8), x(4, 8)), (given, x(8)), (given, given), (x(1), given)):
+        assert driver(*other) is None
+    assert len(driver.launched) == 1
 
 
 def test_nothing_is_launched_for_no_elements(driver: Driver) -> None:

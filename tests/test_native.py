@@ -60,7 +60,7 @@ def gradients(op: Op, inputs: list[Tensor], **options: Any) -> tuple[Tensor, ...
 
 @pytest.mark.parametrize("op", differentiable, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", [(), (5,), (300, 300)], ids=str)
+@pytest.mark.parametrize("shape", [(), (5,), (300, 300), (0, 3)], ids=str)
 def test_it_gives_what_python_gives(
     op: Op, dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +88,7 @@ SHAPES = [
     [(2, 3, 4), (3, 1), (2, 1, 4)],
     [(2, 1, 3, 1, 4), (1, 4), (3, 1, 1)],
     [(1, 1), (1,)],
+    [(0, 4), (4,)],
     [(300, 700), (700,)],
     [(700, 300), (700, 1), ()],
 ]
