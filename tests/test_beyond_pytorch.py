@@ -93,6 +93,16 @@ def test_tensors_for_hyper_parameters() -> None:
         vmap(swish)(x, beta)
 
 
+@pytest.mark.xdist_group("native")
+def test_saved_tensors_of_a_node_in_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "_native", None)
+    x = torch.ones(3, requires_grad=True)
+    assert swish(x).grad_fn.saved_tensors
+    rt._use_native(rt.compile_native())
+    assert not hasattr(swish(x).grad_fn, "saved_tensors")
+    assert not hasattr(torch.nn.functional.silu(x).grad_fn, "saved_tensors")
+
+
 def test_masked_tensors() -> None:
     x = torch.masked.masked_tensor(torch.randn(3), torch.tensor([True, False, True]))
     for function in (swish, torch.nn.functional.silu):
