@@ -50,6 +50,8 @@ def description(device: str) -> dict[str, str]:
 
 def _small_calls() -> str:
     """By what small calls go; processes find it compiled, as they do once small operations have been called often."""
+    if not _runtime._may_be_native():
+        return "C"
     try:
         _runtime.compile_native()
     except _runtime._UnavailableError as error:

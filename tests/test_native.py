@@ -337,31 +337,86 @@ def test_a_damaged_library_is_left_alone(cache: Path) -> None:
     assert (done.stdout, done.stderr) == ("SwishFunctionBackward\n", "")
 
 
-def test_it_is_compiled_after_many_calls(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def started(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that are begun in the background, of which each third call that autograd records may be one."""
+    commands: list[list[str]] = []
+    own = {**vars(subprocess), "Popen": lambda command, **_: commands.append(command)}
+    rt._native_file()  # the compiler is asked what it is
+    for name, value in {"_native": None, "_OFTEN": 3, "_recorded_calls": 0, "_compiling": []}.items():
+        monkeypatch.setattr(rt, name, value)
+    identity = rt._compiler_identity
+    known = {args: identity(*args) for args in [(rt._native_recipe()[0].command[0], ())]}
+    monkeypatch.setattr(rt, "_compiler_identity", lambda program, rest: known[program, tuple(rest)])
+    monkeypatch.setattr(rt, "subprocess", SimpleNamespace(**own))
+    return commands
+
+
+def test_it_is_compiled_after_many_calls(cache: Path, started: list[list[str]]) -> None:
     image = cache.read_bytes()
     cache.unlink()
-    started: list[list[str]] = []
-    own = {**vars(subprocess), "Popen": lambda command, **_: started.append(command)}
-    monkeypatch.setattr(rt, "subprocess", SimpleNamespace(**own))
-    monkeypatch.setattr(rt, "_native", None)
-    monkeypatch.setattr(rt, "_OFTEN", 3)
-    monkeypatch.setattr(rt, "_recorded_calls", 0)
-    x = X.clone().requires_grad_()
-    for call in range(5):
-        assert not is_native(swish(x)), call
-        assert started == [[sys.executable, rt.__file__]] * (call >= 2)
+    cache.with_suffix(".lock").touch()  # whoever held it has died
+    r, theta = torch.ones(4, 5, requires_grad=True), torch.ones(5, requires_grad=True)
+    for call in range(7):
+        assert not is_native(polar_to_cartesian(r, theta)[0]), call
+        assert len(started) == (call >= 2)
     cache.write_bytes(image)  # as that other process does
     cache.chmod(0o700)
-    assert not is_native(swish(x))  # the sixth, after which it looks
-    assert is_native(swish(x))
+    assert not is_native(swish(r))
+    assert not is_native(swish(r))  # the ninth, after which it looks
+    assert is_native(swish(r))
+    assert is_native(polar_to_cartesian(r, theta)[0])
     assert len(started) == 1
+    assert subprocess.run(started[0], capture_output=True, text=True, check=True).stdout == f"{cache}\n"
 
 
-def test_without_a_compiler_nothing_is_said(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_compiles(cache: Path, started: list[list[str]]) -> None:
+    cache.unlink()
+    x = X.clone().requires_grad_()
+    with rt._lock_file(cache.with_suffix(".lock")):
+        for _ in range(6):
+            swish(x)
+    assert started == []
+    cache.with_suffix(".failed").touch()
+    for _ in range(6):
+        swish(x)
+    assert started == []
+
+
+@pytest.mark.parametrize("executable", [None, "", "/usr/sbin/uwsgi"])
+def test_nothing_but_python_is_started(
+    executable: str | None, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.unlink()
+    monkeypatch.setattr(sys, "executable", executable)
+    for _ in range(6):
+        swish(X.clone().requires_grad_())
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("compiler", "message"),
+    [("no-such-compiler", r"no C\+\+ compiler was found"), ('"', "CXX cannot be understood"), ("false", "failed")],
+)
+def test_without_a_compiler_nothing_is_said(
+    compiler: str, message: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rt, "_native", None)
     monkeypatch.setattr(rt, "_OFTEN", 1)
-    monkeypatch.setattr(rt, "_recorded_calls", 0)
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setattr(rt, "_compiling", [None])
+    monkeypatch.setenv("CXX", compiler)
     assert not is_native(swish(X.clone().requires_grad_()))
-    with pytest.raises(rt._UnavailableError, match=r"no C\+\+ compiler was found"):
+    with pytest.raises(rt._UnavailableError, match=message):
         rt.compile_native()
+
+
+def test_paths_are_recorded_and_forced_in_backward() -> None:
+    x = X.clone().requires_grad_()
+    result = swish(x)
+    assert is_native(result)
+    with rt.record_paths() as record:
+        result.sum().backward(retain_graph=True)
+    with rt.force_path("torch"), rt.record_paths() as forced:
+        result.sum().backward()
+    assert record == [("swish_backward", "cpu")]
+    assert forced == [("swish_backward", "torch")]
