@@ -240,6 +240,26 @@ def test_a_hook_that_raises() -> None:
         result.sum().backward()
 
 
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> None:
+        return None
+
+
+def test_nothing_is_unpacked_for_a_gradient_that_there_is_not() -> None:
+    x, unpacked = X.clone().requires_grad_(), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, unpacked.append):
+        result = NoGradient.apply(swish(x))
+    for _ in range(2):  # nor is it missed
+        result.backward(torch.ones(6))
+    assert unpacked == []
+    assert x.grad is None
+
+
 def test_compiled_autograd() -> None:
     """The engine hands the backward pass to a compiler, which calls a node with tensors that have no memory."""
     from torch._dynamo import compiled_autograd
