@@ -1,4 +1,4 @@
-"""python -m benchmarks cpu | gpu | build | launch: see docs/performance.md."""
+"""python -m benchmarks cpu | gpu | build | launch | sums: see docs/performance.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import generator, launch, report
+from benchmarks import generator, launch, report, sums
 from benchmarks.cases import CASES, Case, built
 from benchmarks.machine import description
 from benchmarks.measure import COMPILED, EAGER, JITERATOR, LIGER, OWN, Bench
@@ -82,6 +82,13 @@ def build() -> None:
 def launch_command() -> None:
     """Where the time of a call with few elements goes, on the processor."""
     launch.show(Console())
+
+
+@main.command("sums")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+def sums_command(device: str) -> None:
+    """What the gradient of an input costs that broadcasts, such as one number a channel."""
+    sums.show(Console(), device)
 
 
 def _run(

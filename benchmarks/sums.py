@@ -1,0 +1,55 @@
+"""What the gradient of an input that broadcasts costs: forward and backward with it, in units of those without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from benchmarks.cases import CASES, CHANNELS, Function, built, load
+from benchmarks.timing import side_by_side
+
+_OPS = ("channel_swish", "bias_gelu")
+_SHAPES = {"per channel": (CHANNELS,), "scalar": ()}
+_SIZES = (1 << 14, 1 << 18, 1 << 22, 1 << 24)  # elements
+_DTYPES = (torch.float32, torch.bfloat16)
+_SECONDS = 1.0  # to sample one figure
+
+
+def show(console: Console, device: str) -> None:
+    """Measure and print."""
+    cases = [case for case in CASES if case.name in _OPS]
+    table = Table("op", "other input", "type", *[f"2^{n.bit_length() - 1}" for n in _SIZES], title="times as long")
+    with built(cases) as (folder, package):
+        for name, function in load(cases, folder, package).items():
+            for shape in _SHAPES:
+                for dtype in _DTYPES:
+                    ratios = [f"{_ratio(function, n, _SHAPES[shape], dtype, device):.2f}" for n in _SIZES]
+                    table.add_row(name, shape, str(dtype).removeprefix("torch."), *ratios)
+    console.print(table)
+
+
+def _ratio(function: Function, n: int, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> float:
+    x = torch.randn(n // CHANNELS, CHANNELS, device=device, dtype=dtype, requires_grad=True)
+    other = torch.randn(shape, device=device, dtype=dtype)
+    calls = {
+        "with": _both(function, x, other.clone().requires_grad_()),
+        "without": _both(function, x, other),
+    }
+    found = side_by_side(calls, device, _SECONDS)
+    return found["with"].median / found["without"].median
+
+
+def _both(function: Function, x: Tensor, other: Tensor) -> Callable[[int], None]:
+    ones = torch.ones_like(x)
+
+    def call(_buffers: int) -> None:
+        result = function(x, other)
+        assert isinstance(result, Tensor)
+        result.backward(ones)
+        x.grad = other.grad = None
+
+    return call
