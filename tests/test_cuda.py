@@ -465,13 +465,14 @@ def launched(monkeypatch: pytest.MonkeyPatch, launchers: Callable[..., Any]) -> 
     return counts
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_dispatcher_launches_for_shapes_that_it_has_seen(
     dtype: torch.dtype, launchers: Callable[..., Any], launched: list[int]
 ) -> None:
     original = get("sum_product").kernels["forward"]
     kernel = copy.copy(original)  # what it learns here is of no use elsewhere
-    kernel._quick, kernel._launchers = None, {}
+    kernel._quick, kernel._launchers, kernel._plans, kernel._natives = None, {}, ctypes.c_void_p(), {}
     launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 3, (True,), (False,)))
 
     def sample(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
