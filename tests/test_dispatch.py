@@ -51,7 +51,7 @@ def test_it_gives_what_the_general_way_gives(op: Op, dtype: torch.dtype, shape: 
         assert torch.equal(one, other)
 
 
-def test_it_serves_what_autograd_need_not_see() -> None:
+def test_it_serves_what_autograd_need_not_see(way: str) -> None:
     asks = x(4).requires_grad_()
     assert _SWISH.quick((asks,), BETA) is None
     with torch.no_grad():
@@ -61,6 +61,7 @@ def test_it_serves_what_autograd_need_not_see() -> None:
     recorded = _SWISH.quick((asks,), BETA, function=SwishFunction)
     assert recorded is not None
     assert recorded[0].grad_fn.name() == "SwishFunctionBackward"
+    assert type(recorded[0].grad_fn).__name__ == ("SwishFunctionBackward" if way == "C" else "CppFunction")
     with torch.inference_mode():
         made_here = x(4)
         result = _SWISH.quick((made_here,), BETA)
@@ -123,10 +124,11 @@ def test_several_inputs_have_one_type_and_in_c_one_shape(way: str) -> None:
     for other in (x(3, 2), x(2, 3, dtype=torch.float64), x(3, 2).t(), x(2, 3).requires_grad_()):
         assert kernel.quick((x(2, 3), other), BETA) is None
         assert kernel.quick((other, x(2, 3)), BETA) is None
-    assert (kernel.quick((x(2, 3), x(3)), BETA) is None) == (way == "C")
+    for tensors in ((x(2, 3), x(3)), (x(3), x(2, 3))):
+        assert (kernel.quick(tensors, BETA) is None) == (way == "C")
 
 
-def test_whoever_watches_sees_the_operations() -> None:
+def test_whoever_watches_sees_the_operations(way: str) -> None:
     seen = []
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
@@ -145,6 +147,8 @@ def test_whoever_watches_sees_the_operations() -> None:
         dual = forward_ad.make_dual(x(4), torch.ones(4))
         assert _SWISH.quick((dual,), BETA) is None
         assert _SWISH.quick((dual,), BETA, function=SwishFunction) is None
+        for plain in (x(4), asks):  # C++ sees of each tensor that it has no tangent
+            assert (_SWISH.quick((plain,), BETA, function=SwishFunction) is None) == (way == "C")
     with rt.force_path("torch"):
         assert _SWISH.quick((x(4),), BETA) is None
 
