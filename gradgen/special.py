@@ -112,7 +112,7 @@ def logistic_density(x: Tensor) -> Tensor:
 
 C["softplus"] = """\
 /* log(1 + exp(x)) */
-FN real softplus(real x) { return (x > 0 ? x : real(0)) + log1p(exp(-fabs(x))); }
+FN real softplus(real x) { return (x > 0 ? x : real(0)) + gg_log1p_unit(exp(-fabs(x))); }
 """
 TORCH["softplus"] = '''\
 def softplus(x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ C["logaddexp"] = """\
 /* log(exp(a) + exp(b)); equal infinities have no difference. */
 FN real logaddexp(real a, real b) {
     real d = a == b ? real(0) : fabs(a - b);
-    return (a > b ? a : b) + log1p(exp(-d));
+    return (a > b ? a : b) + gg_log1p_unit(exp(-d));
 }
 """
 TORCH["logaddexp"] = '''\

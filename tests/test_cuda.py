@@ -56,7 +56,9 @@ needs_nvrtc = pytest.mark.skipif(nvrtc is None, reason="needs CuPy")
 # Some functions of CUDA's own (tan, pow) consist of them, where it does no harm; the gallery calls none of those.
 INEXACT = re.compile(r"\S*\.ftz\S*|(?:div|rcp|sqrt|rsqrt)\.(?:approx|full)\S*")
 
-# Those of them in kernels that make do with fewer digits, of float and of double; what is flushed is not stored.
+# Those of them that are made exact, and those in kernels that make do with fewer digits, of float and of double; what
+# is flushed is not stored.
+MADE_EXACT = {"rcp.approx.ftz.f32"}
 BRIEFLY = {"ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "rcp.approx.f32", "div.full.f32", "sqrt.approx.f32"}
 BRIEFLY_IN_DOUBLE = {"rcp.approx.ftz.f64"}
 
@@ -76,7 +78,7 @@ def test_kernels_compile_fit_into_registers_and_flush_nothing(
     source = kernel.cuda_rows_source(dtype) if order == "rows" else kernel.cuda_strided_source(dtype, dimensions=3)
     compiled = nvrtc.compile(source, arch, kernel.cuda_options(dtype))
     assert compiled.cubin.startswith(b"\x7fELF")
-    few = BRIEFLY if dtype.itemsize == 2 else set()
+    few = BRIEFLY if dtype.itemsize == 2 else MADE_EXACT
     few = few | BRIEFLY_IN_DOUBLE if dtype in kernel.brief else few
     assert {*INEXACT.findall(compiled.ptx)} <= few
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", compiled.told)))
@@ -655,11 +657,47 @@ def test_steps_are_along_the_fewest_dimensions() -> None:
 # Functions that have fewer digits than their arithmetic
 # ---------------------------------------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("towards", ["0", "INFINITY"])
+def test_quotients_are_exact_though_inverses_are_not(towards: str, tmp_path: Path) -> None:
+    """The CUDA text, with inverses that are off by a unit in the last place, as the device's may be."""
+    inexact, count = re.subn(r"asm\(.*\);", f"inverse = nextafterf(1 / b, {towards});", rt._EXACT["float"])
+    assert count == 1
+    text = f"""
+    #define FN static inline
+    #define __CUDA_ARCH__ 900
+    {inexact}
+    extern "C" void over(const float *a, const float *b, float *found, long count) {{
+        for (long k = 0; k < count; k++)
+            found[k] = gg_over(a[k], b[k]);
+    }}"""
+    library = compiled(text, tmp_path)
+    torch.manual_seed(0)
+    b = torch.ldexp(1 + torch.rand(400_000), torch.randint(-100, 100, (400_000,)))
+    a = b * torch.ldexp(1 + torch.rand(b.numel()), torch.randint(-4, 26, (b.numel(),)))
+    a[: b.numel() // 4] = torch.ldexp(torch.rand(b.numel() // 4), torch.tensor(-127))  # with quotients below those
+    b[: b.numel() // 4] = 1 + torch.rand(b.numel() // 4)
+    found = torch.empty_like(b)
+    call = functools.partial(library.over, *(ctypes.c_void_p(t.data_ptr()) for t in (a, b, found)))
+    call(ctypes.c_long(b.numel()))
+    exact = a.double() / b.double()
+    unit = torch.ldexp(torch.ones_like(exact), (torch.frexp(exact).exponent - 24).clamp(min=-149))
+    off, is_normal = (found.double() - exact).abs() / unit, exact >= torch.finfo(torch.float32).tiny
+    assert off[is_normal].max() <= 0.51
+    assert off[~is_normal].max() <= 0.76  # what is too much is rounded there, too
+    odd = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0])
+    a[:5], b[:5] = odd, 1.5
+    call(ctypes.c_long(5))
+    torch.testing.assert_close(found[:5], odd, rtol=0, atol=0, equal_nan=True)
+    assert found[3:5].signbit().tolist() == [False, True]
+
+
 BRIEF = {
     "exp": torch.exp,
     "expm1": torch.expm1,
     "log": torch.log,
     "log1p": torch.log1p,
+    "log1p_unit": torch.log1p,
     "tanh": torch.tanh,
     "erf": torch.erf,
     "erfc": torch.erfc,
@@ -676,7 +714,7 @@ def brief(
     """The type, how C calls it, and how a function of that arithmetic is called: function(name, arguments...)."""
     dtype = request.param
     real = {torch.float32: "float", torch.float64: "double"}[dtype]
-    text = "#define FN static inline\n" + rt._BITS + rt._brief_functions([real]) + "\n" + rt._MATH
+    text = "#define FN static inline\n" + "\n\n".join([rt._BITS, rt._brief_functions([real]), rt._MATH])
     for name in [*BRIEF, *PRODUCTS]:
         wanted = "r[k], t[k]" if name in PRODUCTS else "t[k]"
         text += f"""
@@ -712,6 +750,8 @@ def test_brief_functions_are_off_by_little(name: str, brief: tuple[torch.dtype, 
         x = x[(x >= 2.0**-100) & (x <= 2.0**100)]
     elif name in ("log", "log1p"):
         x = x[x > (0 if name == "log" else -1)]
+    elif name == "log1p_unit":
+        x = x[(x >= 0) & (x <= 1)]
     exact, found = BRIEF[name](x.double()), call(name, x).double()
     smallest, largest = torch.finfo(dtype).tiny, torch.finfo(dtype).max
     is_beyond = exact.abs() > largest * (1 - MOST_OFF[real])
@@ -721,7 +761,7 @@ def test_brief_functions_are_off_by_little(name: str, brief: tuple[torch.dtype, 
     off[(found == exact) | is_beyond] = 0
     assert off.max() <= MOST_OFF[real], (x[off.argmax()], found[off.argmax()], exact[off.argmax()])
     assert torch.equal(found.signbit(), exact.signbit())
-    for odd in (math.nan, math.inf, -math.inf) if name != "brief_inverse" else ():
+    for odd in {"brief_inverse": [], "log1p_unit": [math.nan]}.get(name, [math.nan, math.inf, -math.inf]):
         there = torch.tensor([odd])
         torch.testing.assert_close(call(name, there).double(), BRIEF[name](there.double()), equal_nan=True)
 

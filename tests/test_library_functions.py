@@ -46,7 +46,7 @@ TORCH_EXACT = {
     "where", "zeros_like",
 }  # fmt: skip
 # Held against mpmath as the whole of one of gradgen's own
-C_INSIDE = {"gg_mul_exp", "gg_mul_erfc"}
+C_INSIDE = {"gg_mul_exp", "gg_mul_erfc", "gg_log1p_unit"}
 TORCH_INSIDE = {"lgamma": "loggamma"}
 
 DOMAIN = {
@@ -189,7 +189,7 @@ def compiled(folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
     """The functions of NAMES, each of arrays of floats or doubles, as kernels have them."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
     lines += ["#define FN static inline", _runtime._BITS, _runtime._MATH]
-    for name in NAMES:
+    for name in [*NAMES, "gg_log1p_unit"]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
             more = f"const {real} *y, " if name in OF_TWO else ""
             lines.append(
@@ -334,3 +334,19 @@ def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) 
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[exact == 0]))
     np.testing.assert_array_almost_equal_nulp(got[np.isfinite(exact)], exact[np.isfinite(exact)], 2)
     np.testing.assert_array_equal(got[np.isinf(exact)], exact[np.isinf(exact)])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_logarithm_of_softplus(dtype: str, library: ctypes.CDLL) -> None:
+    """log(1 + x) for 0 <= x <= 1, most of the numbers on either side of 1/2 and below 1, where it is off by most."""
+    randoms, tiny = np.random.default_rng(0), float(np.finfo(dtype).tiny)
+    sizes = [[0.0, tiny / 4, tiny, 0.5, 1.0], 2.0 ** -randoms.uniform(0, 60, 1000), randoms.uniform(0.3, 1, 20_000)]
+    x = np.concatenate(sizes).astype(dtype)
+    got = of_c("gg_log1p_unit", dtype, library)(x)
+    with mpmath.workprec(120):
+        exact = [mpmath.log1p(mpf(value)) for value in x.tolist()]
+        off = [mixed_error(g, e, mpf(0), dtype) for g, e in zip(got.tolist(), exact, strict=True)]
+    assert max(off) <= 1, x[np.argmax(off)]
+    assert got[0] == 0
+    assert not np.signbit(got[0])
+    assert np.isnan(of_c("gg_log1p_unit", dtype, library)(np.array([np.nan], dtype)))

@@ -52,11 +52,13 @@ typedef {type} real;
 #define real(x) ((real) (x))
 #define FN static inline
 #define GG_OVER(a, b) ((a) / (b))
+#define gg_log1p_unit log1p
 """
 CUDA_PRELUDE = """\
 typedef {type} real;
 #define FN static __device__ __forceinline__
 #define GG_OVER(a, b) ((a) / (b))
+#define gg_log1p_unit log1p
 #define NAN __int_as_float(0x7fc00000)
 #define INFINITY __int_as_float(0x7f800000)
 """
@@ -510,7 +512,7 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
     texts = (
         "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
     )
-    source.write_text(c_source("float", PRELUDE + texts))
+    source.write_text(c_source("float", f"{PRELUDE}#undef gg_log1p_unit\n{texts}"))
     flags = [*_runtime._C_FLAGS, _runtime._FOR_THIS_PROCESSOR]
     subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)
     built["vector"] = ctypes.CDLL(str(library))
