@@ -12,12 +12,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+# What is made of an op hangs on its inputs, outputs, hyper-parameters and branches; these have each kind.
+EACH_KIND = ("swish", "huber", "polar_to_cartesian", "binarize", "elu", "relu", "max_gate", "sum_product")
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -247,3 +251,8 @@ def subsets(positions: Sequence[int], *sizes: int) -> list[tuple[int, ...]]:
     """The non-empty subsets, or those of the given sizes."""
     chosen = sizes or range(1, len(positions) + 1)
     return [subset for size in chosen for subset in itertools.combinations(positions, size)]
+
+
+def each_kind_first() -> list[object]:
+    """All ops, as parameters of a test that is thorough for those that are like another one."""
+    return [op if op.name in EACH_KIND else pytest.param(op, marks=pytest.mark.thorough) for op in OPS]

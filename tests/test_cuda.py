@@ -21,7 +21,7 @@ import gallery
 import pytest
 import torch
 from devices import LAUNCH, gpu
-from gallery import DTYPES, OPS, Op, as_tuple, get, gradients, total
+from gallery import DTYPES, EACH_KIND, OPS, Op, as_tuple, get, gradients, total
 from test_paths import demanding_inputs, disagreement, scales
 from torch import Tensor
 
@@ -41,12 +41,19 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 # ---------------------------------------------------------------------------------------------------------------------
 
 # What tells the orders apart is the arithmetic of indices, for which one architecture and the type of most bytes stand
-# for all. The other architectures differ in how many registers a kernel takes, each tried with one of the types.
-TARGETS = [
-    *itertools.product(["sm_90"], DTYPES, ["rows"]),
+# for all. The other architectures differ in how many registers a kernel takes, each tried with one of the types. Beside
+# those the ops that are like another one are thorough.
+TARGETS = [*itertools.product(["sm_90"], DTYPES, ["rows"])]
+OTHERS = [
     ("sm_90", torch.float64, "strided"),
     ("sm_80", torch.float32, "rows"),
     ("sm_100", torch.bfloat16, "rows"),
+]
+COMPILED = [(op, *target) for op in OPS for target in TARGETS]
+COMPILED += [
+    pytest.param(op, *target, marks=[pytest.mark.thorough] * (op.name not in EACH_KIND))
+    for op in OPS
+    for target in OTHERS
 ]
 
 
@@ -68,9 +75,8 @@ SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
 
 
 @needs_nvrtc
-@every
 @pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
-@pytest.mark.parametrize(("arch", "dtype", "order"), TARGETS)
+@pytest.mark.parametrize(("op", "arch", "dtype", "order"), COMPILED, ids=str)
 def test_kernels_compile_fit_into_registers_and_flush_nothing(
     op: Op, what: str, arch: str, dtype: torch.dtype, order: str
 ) -> None:

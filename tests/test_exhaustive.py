@@ -87,8 +87,8 @@ def test_sparsely(op: Op, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_densely(op: Op, dtype: torch.dtype) -> None:
     # Of tuples a part, for they take longest; more where an exception is to be found.
-    unary = 127 if (op.name, dtype_name(dtype)) in EXCEPTIONS else 257
-    rows = everywhere(op, dtype, stride={1: unary, 2: 5}.get(len(op.tensors), 16))
+    unary = 127 if (op.name, dtype_name(dtype)) in EXCEPTIONS else 521
+    rows = everywhere(op, dtype, stride={1: unary, 2: 7}.get(len(op.tensors), 24))
     check(op, dtype, rows + at_ends(op, dtype, dense=True), dense=True)
     for row in rows:  # a part of those that the record is of
         figure = RECORD[op.name, row.dtype][row.kind]

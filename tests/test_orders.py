@@ -172,7 +172,12 @@ EVERY_DAY = ("swish", "bce_with_logits", "relu")
 
 @pytest.mark.parametrize("ways", WAYS, ids=lambda ways: " ".join(way.__name__ for way in ways))
 @pytest.mark.parametrize(
-    "op", [op if op.name in EVERY_DAY else pytest.param(op, marks=pytest.mark.slow) for op in SMOOTH], ids=str
+    "op",
+    [
+        pytest.param(op, marks=[pytest.mark.slow] * (op.name not in EVERY_DAY) + [pytest.mark.thorough] * (k % 2))
+        for k, op in enumerate(SMOOTH)
+    ],
+    ids=str,
 )
 def test_are_the_same_by_every_way(op: Op, ways: Sequence[Callable[..., Callable[[Tensor], Tensor]]]) -> None:
     f = elementwise(op)

@@ -36,7 +36,7 @@ BEYOND_THE_BAR = {"gamma", "loggamma", "bessel_j", "bessel_y"}  # in float64, as
 # What torch's may be off by beyond what the table says; the terms of Bessel functions are not corrected there
 ABOVE = {"gamma": 0.1, "bessel_ie": 20.0}
 POINTS = 20  # per stratum and function
-MANY, MANY_SLOW = 5000, 1000  # float64 numbers of each function, and of one that takes mpmath long
+MANY, MANY_SLOW = 3000, 600  # float64 numbers of each function, and of one that takes mpmath long
 
 FLOAT, DOUBLE = np.float32, np.float64
 TYPES = {FLOAT: "float", DOUBLE: "double"}

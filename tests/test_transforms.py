@@ -12,7 +12,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
-from gallery import OPS, Op, as_tuple, get, total
+from gallery import EACH_KIND, OPS, Op, as_tuple, get, total
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -338,9 +338,7 @@ def test_per_sample_gradients(op: Op) -> None:
 # torch.compile
 # ---------------------------------------------------------------------------------------------------------------------
 
-# What a compiler makes of an op hangs on its inputs, outputs, hyper-parameters and branches; these have each kind.
 EVERYDAY = ("swish", "huber", "polar_to_cartesian")
-EACH_KIND = (*EVERYDAY, "binarize", "elu", "relu", "max_gate", "sum_product")
 
 
 def marked(op: Op) -> object:
