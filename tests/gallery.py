@@ -20,8 +20,10 @@ ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-# What is made of an op hangs on its inputs, outputs, hyper-parameters and branches; these have each kind.
+# What PyTorch makes of an op hangs on its inputs, outputs, hyper-parameters and branches; these have each kind. What a
+# compiler makes of its kernels hangs on the functions in them, too.
 EACH_KIND = ("swish", "huber", "polar_to_cartesian", "binarize", "elu", "relu", "max_gate", "sum_product")
+EACH_FUNCTION = (*EACH_KIND, "gelu", "mish", "bce_with_logits", "staged")
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -253,6 +255,6 @@ def subsets(positions: Sequence[int], *sizes: int) -> list[tuple[int, ...]]:
     return [subset for size in chosen for subset in itertools.combinations(positions, size)]
 
 
-def each_kind_first() -> list[object]:
-    """All ops, as parameters of a test that is thorough for those that are like another one."""
-    return [op if op.name in EACH_KIND else pytest.param(op, marks=pytest.mark.thorough) for op in OPS]
+def first(names: Sequence[str]) -> list[object]:
+    """All ops, as parameters of a test that is thorough for those that are like one of these."""
+    return [op if op.name in names else pytest.param(op, marks=pytest.mark.thorough) for op in OPS]

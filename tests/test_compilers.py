@@ -17,7 +17,7 @@ import gallery
 import numpy as np
 import pytest
 import torch
-from gallery import OPS, Op, each_kind_first
+from gallery import EACH_FUNCTION, OPS, Op, first
 
 rt = gallery.runtime()
 
@@ -37,7 +37,7 @@ def compile_for(target: str, source: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("op", each_kind_first(), ids=str)
+@pytest.mark.parametrize("op", first(EACH_FUNCTION), ids=str)
 def test_kernels_compile(op: Op, target: str) -> None:
     for kernel in op.kernels.values():
         for dtype in (torch.float32, torch.float16):

@@ -185,10 +185,10 @@ def compiler() -> str | None:
     return shutil.which("gcc") or shutil.which("cc")
 
 
-def compiled(folder: Path, flags: Sequence[str]) -> ctypes.CDLL:
-    """The functions of NAMES, each of arrays of floats or doubles, as kernels have them."""
+def compiled(folder: Path, flags: Sequence[str], brief: str = "") -> ctypes.CDLL:
+    """The functions of NAMES, each of arrays, as kernels have them; `brief` is the text of those with few digits."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
-    lines += ["#define FN static inline", _runtime._BITS, _runtime._MATH]
+    lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH]
     for name in [*NAMES, "gg_log1p_unit"]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
             more = f"const {real} *y, " if name in OF_TWO else ""
@@ -350,3 +350,21 @@ def test_the_logarithm_of_softplus(dtype: str, library: ctypes.CDLL) -> None:
     assert got[0] == 0
     assert not np.signbit(got[0])
     assert np.isnan(of_c("gg_log1p_unit", dtype, library)(np.array([np.nan], dtype)))
+
+
+@pytest.mark.parametrize("flags", [[], ["-march=native"]], ids=["plain", "native"])
+def test_functions_with_few_digits(flags: list[str], tmp_path: Path) -> None:
+    """As kernels have them whose float32 is computed in double; `test_cuda.py` looks at more of the numbers."""
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    library, randoms = compiled(tmp_path, flags, _runtime._BRIEF["double"]), np.random.default_rng(0)
+    sizes = np.concatenate([2.0 ** randoms.uniform(-40, 10, 300), randoms.uniform(0, 8, 300)])
+    for name in ("exp", "expm1", "tanh", "erf", "erfc", "gg_log1p_unit"):
+        x = randoms.uniform(0, 1, 600) if name == "gg_log1p_unit" else np.concatenate([sizes, -sizes])
+        x = x[np.abs(x) < (700 if name in ("exp", "expm1") else 26)]
+        got = of_c(name, "float64", library)(x)
+        with mpmath.workprec(120):
+            right = [mpmath.log1p(mpf(v)) if name.startswith("gg") else exact(name, mpf(v)) for v in x.tolist()]
+            off = [abs(mpf(g) / r - 1) for g, r in zip(got.tolist(), right, strict=True)]
+        assert max(off) <= 2**-35, (name, x[int(np.argmax(off))])
+        assert max(off) > 2**-52, name  # it is these that are called

@@ -8,7 +8,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
-from gallery import DTYPES, Op, each_kind_first
+from gallery import DTYPES, EACH_FUNCTION, Op, first
 
 rt = gallery.runtime()
 
@@ -43,7 +43,7 @@ def is_gcc() -> bool:
 
 
 @pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
-@pytest.mark.parametrize("op", each_kind_first(), ids=str)
+@pytest.mark.parametrize("op", first(EACH_FUNCTION), ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_the_loop_is_vectorised(op: Op, dtype: torch.dtype) -> None:
     found = {kernel.name: is_vectorised(kernel, dtype) for kernel in op.kernels.values()}
