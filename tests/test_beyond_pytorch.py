@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from torch.func import functionalize, grad, jacrev, jvp, vmap
 from gradgen.render import operator_text
 
 rt = gallery.runtime()
-swish, binarize = get("swish").function, get("binarize").function
+swish, binarize, relu = (get(name).function for name in ("swish", "binarize", "relu"))
 STATED = (Path(__file__).parents[1] / "docs" / "pytorch.md").read_text()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> None:
-    exec(operator_text(subject(get("swish")).formula), {"rt": rt, **vars(get("swish").code)})
+    for name in ("swish", "elu", "relu", "binarize"):
+        exec(operator_text(subject(get(name)).formula), {"rt": rt, **vars(get(name).code)})
 
 
 def test_the_document_is_of_this_version() -> None:
@@ -51,6 +53,8 @@ def test_the_compiler_differentiates_the_expression_in_nested_transforms() -> No
     slopes, right = vmap(grad(elu)), torch.tensor([0.36787944, 1.0, 1.0])
     torch.testing.assert_close(slopes(x), right)
     assert compiled(slopes)(x).isnan().tolist() == [False, False, True]
+    assert vmap(grad(relu))(torch.zeros(1)) == 0
+    assert compiled(vmap(grad(relu)))(torch.zeros(1)) == 1
     leaf = x.clone().requires_grad_()
     compiled(elu)(leaf).sum().backward()
     torch.testing.assert_close(leaf.grad, right)
@@ -72,6 +76,40 @@ def test_derivatives_of_gradients_that_a_compiled_function_takes() -> None:
 
     torch.testing.assert_close(slope(swish, False), slope(torch.nn.functional.silu, True))
     assert torch.equal(slope(swish, True), torch.full((3,), 3.0))
+
+
+AT = {"elu": [-1.0, 1.0, 200.0], "relu": [-1.0, 0.0, 1.0], "binarize": [0.3, -0.2, 2.0]}
+RIGHT = {"elu": [0.36787944, 1.0, 1.0], "relu": [0.0, 0.0, 1.0], "binarize": [1.0, 1.0, 0.0]}
+EXPORTED = {"elu": [0.36787944, 1.0, math.nan], "relu": [0.0, 1.0, 1.0], "binarize": [0.0, 0.0, 0.0]}
+
+
+@pytest.mark.parametrize("name", AT)
+def test_gradients_of_exported_programs(name: str) -> None:
+    """Those of the torch expression; of an operator its own."""
+
+    class Model(torch.nn.Module):
+        def __init__(self, call: Callable[..., torch.Tensor]) -> None:
+            super().__init__()
+            self.call = call
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.call(x)
+
+    x = torch.tensor(AT[name])
+    for call, expected in ((get(name).function, EXPORTED), (getattr(torch.ops.gradgen, name), RIGHT)):
+        leaf = x.clone().requires_grad_()
+        torch.export.export(Model(call), (x,)).module()(leaf).sum().backward()
+        torch.testing.assert_close(leaf.grad, torch.tensor(expected[name]), equal_nan=True)
+
+
+def test_a_gradient_of_ones_own_in_forward_mode_within_an_export() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return jvp(binarize, (x,), (torch.ones_like(x),))[1]
+
+    x = torch.tensor(AT["binarize"])
+    assert Model()(x).tolist() == RIGHT["binarize"]
+    assert torch.export.export(Model(), (x,)).module()(x).tolist() == EXPORTED["binarize"]
 
 
 def test_functionalize() -> None:
@@ -99,7 +137,9 @@ def test_saved_tensors_of_a_node_in_cpp(monkeypatch: pytest.MonkeyPatch) -> None
     x = torch.ones(3, requires_grad=True)
     assert swish(x).grad_fn.saved_tensors
     rt._use_native(rt.compile_native())
-    assert not hasattr(swish(x).grad_fn, "saved_tensors")
+    for name in ("saved_tensors", "needs_input_grad", "beta"):
+        assert not hasattr(swish(x).grad_fn, name)
+    assert not isinstance(swish(x).grad_fn, torch.autograd.graph.Node)
     assert not hasattr(torch.nn.functional.silu(x).grad_fn, "saved_tensors")
 
 

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import gallery
+import networks
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from gallery import OPS, Op, as_tuple
+from subjects import subject
 from test_examples import run
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -27,6 +29,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+
+from gradgen.render import operator_text
 
 pytestmark = pytest.mark.slow
 
@@ -52,24 +56,10 @@ def _worker(rank: int, task: Callable[..., None], store: str, arguments: tuple[A
     os._exit(0)  # gloo's threads have been seen to abort a process that ends in the ordinary way
 
 
-class Branches(nn.Module):
-    """A layer with so many features for each input of an op, which are an odd number: two processes share unevenly."""
-
-    def __init__(self, op: Op) -> None:
-        super().__init__()
-        self.op, self.layer = op, nn.Linear(4, 5 * len(op.tensors))
-        self.scale = nn.Parameter(torch.full((5,), 0.7))
-
-    def forward(self, x: Tensor) -> Tensor:
-        pieces = self.layer(x).chunk(len(self.op.tensors), dim=-1)
-        inputs = [piece if k in self.op.differentiable else piece.detach() for k, piece in enumerate(pieces)]
-        return self.scale * sum(as_tuple(self.op(*inputs, **self.op.others)))
-
-
 def network(op: Op) -> nn.Module:
-    torch.manual_seed(0)
     if len(op.tensors) > 1:
-        return nn.Sequential(Branches(op), nn.Linear(5, 2)).double()
+        return networks.network(op)
+    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 2)).double()
 
 
@@ -185,6 +175,17 @@ def _forward_mode(rank: int, mesh: DeviceMesh) -> None:
     for function in (gallery.get("swish").function, torch.sigmoid):
         with pytest.raises(NotImplementedError):
             torch.func.jvp(function, (x,), (torch.ones_like(x),))
+
+
+def _operators(rank: int, mesh: DeviceMesh) -> None:
+    swish = gallery.get("swish")
+    exec(operator_text(subject(swish).formula), {"rt": gallery.runtime(), **vars(swish.code)})
+    with pytest.raises(NotImplementedError, match="does not have a sharding strategy registered"):
+        torch.ops.gradgen.swish(_distributed(torch.randn(4, 6), mesh, Shard(0)))
+
+
+def test_operators_of_dtensors_are_refused_by_torch(tmp_path: Path) -> None:
+    together(_operators, tmp_path)
 
 
 def test_forward_mode_of_dtensors_is_refused_by_torch(tmp_path: Path) -> None:

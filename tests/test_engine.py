@@ -12,6 +12,7 @@ import pytest
 import torch
 from building import build
 from gallery import OPS, Op, as_tuple, get, total
+from networks import network
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -93,23 +94,28 @@ def test_autocast_to_float32_leaves_the_meta_device_alone(in_float32: Any, dtype
         assert in_float32.overflowing(x).dtype is dtype
 
 
-@single
+@every
 def test_autocast_around_a_network(op: Op) -> None:
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 1))
+    seen = []
+
+    def function(*inputs: Tensor, **hyper: float) -> Any:
+        results = op(*inputs, **hyper)
+        seen.extend([*inputs, *as_tuple(results)])
+        return results
+
+    model = network(op, function).float()
     x = torch.randn(8, 4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        hidden = network[0](x)
-        assert op(hidden).dtype is hidden.dtype is torch.bfloat16
-        loss = network(x).float().square().mean()
+        loss = model(x).float().square().mean()
+    assert {tensor.dtype for tensor in seen} == {torch.bfloat16}
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    before = [p.detach().clone() for p in network.parameters()]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = [p.detach().clone() for p in model.parameters()]
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 1024.0  # no gradient was infinite
-    assert any(not torch.equal(p, old) for p, old in zip(network.parameters(), before, strict=True))
+    assert any(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
 
 
 @every

@@ -213,3 +213,17 @@ def test_mistakes(tmp_path: Path, text: str, problem: str) -> None:
         load(spec)
     assert caught.value.line == 3
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("function", ["prelu", "learned_swish"])
+def test_under_autocast_types_are_promoted(ops: ModuleType, function: str) -> None:
+    """As of `x * weight` there: a parameter for each channel makes float32 of it, one number takes the type of x."""
+    module = ops.Prelu(3) if function == "prelu" else ops.LearnedSwish()
+    (parameter,) = module.parameters()
+    x = torch.randn(5, 3).bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, plain = module(x), x * parameter
+    assert found.dtype is plain.dtype is (torch.float32 if function == "prelu" else torch.bfloat16)
+    found.float().square().sum().backward()
+    assert x.grad.dtype is torch.bfloat16
+    assert parameter.grad.dtype is torch.float32

@@ -11,6 +11,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from building import build
 from click.testing import CliRunner
 from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, gradients
 from subjects import subject
@@ -132,38 +133,74 @@ def test_an_exported_program_has_the_operator_and_is_saved_and_loaded(op: Op, tm
     torch.export.save(program, tmp_path / "program.pt2")
     loaded = torch.export.load(tmp_path / "program.pt2").module()
     torch.testing.assert_close(loaded(*others), Model(op)(*others))
+    found, expected = (slopes_of(model, op, others) for model in (loaded, Model(op)))
+    torch.testing.assert_close(found, expected)
 
 
-def test_a_compiled_graph_has_the_operator() -> None:
+def slopes_of(model: Callable[..., torch.Tensor], op: Op, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    leaves = [x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    return torch.autograd.grad(model(*leaves).sum(), [leaves[k] for k in op.differentiable])
+
+
+@pytest.mark.parametrize("op", first(EACH_KIND), ids=str)
+def test_a_compiled_graph_has_the_operator(op: Op) -> None:
+    torch._dynamo.reset()
     found: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, _inputs: Any) -> Any:
         found.append(graph)
         return graph.forward
 
-    x = torch.randn(5, requires_grad=True)
-    compiled = torch.compile(Model(torch.ops.gradgen.swish), fullgraph=True, backend=backend)
-    compiled(x).sum().backward()
-    assert torch.ops.gradgen.swish in [node.target for node in found[0].graph.nodes]
-    (expected,) = torch.autograd.grad(Model(get("swish"))(x).sum(), x)
-    torch.testing.assert_close(x.grad, expected)
+    inputs = op.sample((5,))
+    compiled = torch.compile(Model(operator(op)), fullgraph=True, backend=backend)
+    torch.testing.assert_close(slopes_of(compiled, op, inputs), slopes_of(Model(op), op, inputs))
+    assert operator(op) in [node.target for node in found[0].graph.nodes]
 
 
+@every
 @pytest.mark.parametrize(
-    "differentiate", [lambda f, x: torch.func.jvp(f, (x,), (x,)), lambda f, x: torch.func.jacfwd(f)(x)]
+    "differentiate", [lambda f, *xs: torch.func.jvp(f, xs, xs), lambda f, *xs: torch.func.jacfwd(f)(*xs)]
 )
-def test_forward_mode_is_refused_not_wrong(differentiate: Callable[..., Any]) -> None:
+def test_forward_mode_is_refused_not_wrong(op: Op, differentiate: Callable[..., Any]) -> None:
     """torch 2.13 drops the tangent."""
-    with pytest.raises(NotImplementedError, match=r"swish has no forward-mode derivative.*; call swish"):
-        differentiate(torch.ops.gradgen.swish, torch.randn(3))
+    with pytest.raises(NotImplementedError, match=rf"{op.name} has no forward-mode derivative.*; call {op.name}"):
+        differentiate(operator(op), *op.sample((3,)))
 
 
-def test_dual_numbers() -> None:
-    x, tangent = torch.randn(4), torch.randn(4)
+@every
+def test_dual_numbers(op: Op) -> None:
+    inputs = op.sample((4,))
     with torch.autograd.forward_ad.dual_level():
-        x = torch.autograd.forward_ad.make_dual(x, tangent)
-        found, expected = (torch.autograd.forward_ad.unpack_dual(f(x)) for f in (torch.ops.gradgen.swish, get("swish")))
-        assert torch.equal(found.tangent, expected.tangent)
+        duals = [
+            torch.autograd.forward_ad.make_dual(x, torch.full_like(x, 1.0 + k)) if k in op.differentiable else x
+            for k, x in enumerate(inputs)
+        ]
+        pairs = zip(*(as_tuple(f(*duals)) for f in (operator(op), op)), strict=True)
+        for found, expected in pairs:
+            tangents = [torch.autograd.forward_ad.unpack_dual(result).tangent for result in (found, expected)]
+            torch.testing.assert_close(*tangents)
+
+
+IN_FLOAT32 = """
+@op(autocast="float32")
+def operated_error(x: Tensor, y: Tensor(grad=False), k: float = 1.0):
+    return k * (x - y)**2
+"""
+
+
+def test_autocast_to_float32(tmp_path: Path) -> None:
+    """As the function does, whose inputs are converted before it."""
+    module, (formula,) = build(IN_FLOAT32, tmp_path)
+    exec(operator_text(formula), {"rt": module.rt, **vars(module)})
+    x, y = torch.linspace(-2, 12, 8, dtype=torch.bfloat16).requires_grad_(), torch.ones(8, dtype=torch.bfloat16)
+    for is_on in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_on):
+            found, expected = (f(x, y) for f in (torch.ops.gradgen.operated_error, module.operated_error))
+        assert found.dtype is (torch.float32 if is_on else torch.bfloat16)
+        assert torch.equal(found, expected)
+        slopes = [torch.autograd.grad(result.sum(), x)[0] for result in (found, expected)]
+        assert slopes[0].dtype is torch.bfloat16
+        assert torch.equal(*slopes)
 
 
 def test_bad_arguments_are_told_as_the_op_tells_them() -> None:

@@ -224,6 +224,33 @@ def test_a_network_learns_from_the_fourth_derivative_of_its_output(name: str) ->
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("op", SMOOTH, ids=str)
+def test_a_network_learns_from_second_derivatives_by_its_input(op: Op) -> None:
+    """As a physics-informed network does, by steps of an optimiser; here u_tt = -u."""
+    (low, high), *_ = op.ranges
+    t = torch.linspace(low, high, 9, dtype=torch.float64).reshape(-1, 1) / 2
+    _, *others = op.sample((), dtype=torch.float64)
+
+    def trained(activation: Callable[..., Tensor | tuple[Tensor, ...]]) -> list[Tensor]:
+        torch.manual_seed(0)
+        first, last = torch.nn.Linear(1, 6).double(), torch.nn.Linear(6, 1).double()
+        parameters = [*first.parameters(), *last.parameters()]
+        optimizer = torch.optim.SGD(parameters, lr=1e-3)
+        for _ in range(3):
+            x = t.clone().requires_grad_()
+            inner = (low + high) / 2 + (high - low) / 8 * torch.tanh(first(x))  # where the op is ordinary
+            u = last(as_tuple(activation(inner, *others))[0])
+            (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+            optimizer.zero_grad()
+            (curvature + u).square().mean().backward()
+            optimizer.step()
+        return [p.detach() for p in parameters]
+
+    for found, expected in zip(trained(op), trained(op.reference), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["bce_with_logits", "staged", "neuron", "sum_product", "polar_to_cartesian"])
 def test_of_inputs_that_broadcast_have_their_shapes(name: str) -> None:
     op = get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import gallery
 import pytest
@@ -94,6 +94,10 @@ def test_values_and_gradients_of_every_kind(op: Op, dtype: torch.dtype, kind: st
     ]
     for one, other in zip(*grads, strict=True):
         assert torch.equal(one, other)
+    if len(inputs) == 1 and op.differentiable:
+        leaf = inputs[0].detach().requires_grad_()
+        (theirs,) = torch.autograd.grad(total(torch.sigmoid(leaf)), leaf)
+        assert significant(grads[0][0]) == significant(theirs)
 
 
 class Tagged(Tensor):
@@ -126,6 +130,29 @@ def test_a_subclass_of_the_function_protocol(op: Op) -> None:
     expected = torch.autograd.grad(total(op(*plain)), [plain[k] for k in op.differentiable])
     for found, right in zip(grads, expected, strict=True):
         torch.testing.assert_close(found.as_subclass(Tensor), right, rtol=1e-12, atol=1e-14)
+
+
+class Noting(Tensor):
+    """A subclass whose `__torch_function__` notes what is called, as loggers and units do."""
+
+    called: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.called.append(function)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@every
+def test_a_subclass_sees_the_operations(op: Op) -> None:
+    inputs = op.sample((4,))
+    noting = [x.as_subclass(Noting).requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    Noting.called.clear()
+    results = as_tuple(op(*noting))
+    assert [function for function in Noting.called if "get" not in function.__name__]
+    for found, expected in zip(results, as_tuple(op(*inputs)), strict=True):
+        assert type(found) is Noting
+        torch.testing.assert_close(found.detach().as_subclass(Tensor), expected, rtol=1e-13, atol=1e-15)
 
 
 @every

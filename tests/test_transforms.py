@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import pickle
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import Any
 import gallery
 import pytest
 import torch
-from gallery import EACH_KIND, OPS, Op, as_tuple, get, total
+from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, total
+from networks import network
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -77,11 +79,31 @@ def test_hyper_parameters_of_modules(op: Op) -> None:
     assert torch.equal(module(*inputs), expected)
 
 
+def loaded(module: nn.Module) -> nn.Module:
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    found = torch.load(file, weights_only=False)
+    assert isinstance(found, nn.Module)
+    return found
+
+
+COPIED = {
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "pickle": lambda module: pickle.loads(pickle.dumps(module)),
+    "torch.save": loaded,
+    "within a network": lambda module: loaded(nn.Sequential(nn.Linear(2, 2), module))[1],
+}
+
+
 @every
-@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))])
-def test_modules_survive_copying_and_pickling(op: Op, copied: Any) -> None:
+@pytest.mark.parametrize("by", COPIED)
+def test_modules_survive_copying_pickling_and_saving(op: Op, by: str) -> None:
     module = op.module_class(**op.others).eval()
-    twin = copied(module)
+    twin = COPIED[by](module)
+    if by == "within a network":
+        twin.eval()
     assert type(twin) is type(module)
     assert repr(twin) == repr(module)
     assert not twin.training
@@ -316,22 +338,21 @@ def test_vjp(op: Op) -> None:
         assert_close(found[k], expected[k])
 
 
-@single
+@every
 def test_per_sample_gradients(op: Op) -> None:
-    torch.manual_seed(1)
-    network = nn.Sequential(nn.Linear(4, 6), op.module_class(**op.others), nn.Linear(6, 1)).double()
-    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    x, y = torch.randn(5, 4, dtype=torch.float64), torch.randn(5, 1, dtype=torch.float64)
+    model = network(op)
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    x, y = torch.randn(5, 4, dtype=torch.float64), torch.randn(5, 2, dtype=torch.float64)
 
     def loss(weights: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
-        return (functional_call(network, weights, (sample,)) - target).pow(2).sum()
+        return (functional_call(model, weights, (sample,)) - target).pow(2).sum()
 
     found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
     for k in range(5):
-        network.zero_grad()
-        loss(dict(network.named_parameters()), x[k], y[k]).backward()
-        for name, parameter in network.named_parameters():
-            assert_close(found[name][k], parameter.grad)
+        model.zero_grad()
+        loss(dict(model.named_parameters()), x[k], y[k]).backward()
+        for name, parameter in model.named_parameters():
+            assert_close(found[name][k], torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -435,9 +456,27 @@ def test_exported_saved_and_loaded(op: Op, tmp_path: Path) -> None:
     sizes = {name: {0: torch.export.Dim("size")} for name in op.tensors}
     program = torch.export.export(op.module_class(), tuple(inputs), dynamic_shapes=sizes)
     torch.export.save(program, tmp_path / "program.pt2")
-    loaded = torch.export.load(tmp_path / "program.pt2").module()
-    for found, expected in zip(as_tuple(loaded(*others)), as_tuple(op(*others)), strict=True):
+    again = torch.export.load(tmp_path / "program.pt2").module()
+    for found, expected in zip(as_tuple(again(*others)), as_tuple(op(*others)), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-15)
+    if op.smooth:  # docs/pytorch.md says what becomes of the others
+        assert_close(slopes_of(again, op, others), slopes_of(op, op, others))
+
+
+def slopes_of(function: Callable[..., Any], op: Op, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+    leaves = [x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    return torch.autograd.grad(total(function(*leaves)), [leaves[k] for k in op.differentiable])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", first(EACH_KIND), ids=str)
+def test_exported_strictly(op: Op) -> None:
+    """By the compiler's tracing."""
+    inputs = op.sample((4, 3))
+    program = torch.export.export(op.module_class(), tuple(inputs), strict=True).module()
+    assert_close(as_tuple(program(*inputs)), as_tuple(op(*inputs)))
+    if op.smooth:
+        assert_close(slopes_of(program, op, inputs), slopes_of(op, op, inputs))
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
@@ -459,10 +498,29 @@ def test_compiled_once_for_all_sizes_and_hyper_parameters(op: Op) -> None:
     for k in range(5):
         inputs = op.sample((4 + k, 3), dtype=torch.float32, grad=True)
         hyper = {name: default + k / 8 for name, (default, _) in op.hyper.items()}
-        found = as_tuple(compiled(*inputs, **hyper))
-        total(found).backward()
-        torch.testing.assert_close(found, as_tuple(op(*inputs, **hyper)), rtol=2e-6, atol=1e-6)
-    assert counter.frame_count <= 3  # as they are at first, for any size, for any hyper-parameter
+        wrt = [inputs[k] for k in op.differentiable]
+        results = [as_tuple(f(*inputs, **hyper)) for f in (compiled, function)]
+        torch.testing.assert_close(*results, rtol=2e-6, atol=1e-6)
+        grads = [torch.autograd.grad(total(found), wrt) for found in results]
+        torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
+    assert counter.frame_count <= 2 + bool(op.hyper)  # as they are at first, for any size, for any hyper-parameter
+
+
+@pytest.mark.slow
+@a_few_first
+def test_compiled_for_any_size_at_once(op: Op) -> None:
+    """By `dynamic=True`: along both dimensions, which are no longer 1 or more than that, and broadcast or not."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(op.function, fullgraph=True, backend=counter, dynamic=True)
+    for shape in ((4, 3), (7, 2), (2, 9)):
+        inputs = op.sample(shape)
+        assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
+        assert_close(slopes_of(compiled, op, inputs), slopes_of(op, op, inputs))
+    assert counter.frame_count <= 2  # without and with gradients
+    for shape in ((1, 5), (0, 3)):
+        inputs = op.sample(shape)
+        assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
 
 
 @single
