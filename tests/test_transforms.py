@@ -517,7 +517,7 @@ def test_compiled_for_any_size_at_once(op: Op) -> None:
         inputs = op.sample(shape)
         assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
         assert_close(slopes_of(compiled, op, inputs), slopes_of(op, op, inputs))
-    assert counter.frame_count <= 2  # without and with gradients
+    assert counter.frame_count <= 2 + bool(op.hyper)  # without and with gradients
     for shape in ((1, 5), (0, 3)):
         inputs = op.sample(shape)
         assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
