@@ -20,15 +20,16 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from gallery import OPS, Op, as_tuple
+from gallery import EACH_KIND, OPS, Op, as_tuple
 from subjects import subject
 from test_examples import run
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 from gradgen.render import operator_text
 
@@ -120,6 +121,66 @@ def _learn(rank: int, mesh: DeviceMesh, prepare: Callable[[nn.Module, DeviceMesh
 @pytest.mark.parametrize("prepare", [_ddp, _fsdp, _tensor_parallel])
 def test_training_together(tmp_path: Path, prepare: Callable[[nn.Module, DeviceMesh], nn.Module]) -> None:
     together(_learn, tmp_path, prepare)
+
+
+class Checkpointed(nn.Module):
+    """What it holds is computed once more in backward."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = checkpoint(self.inner, x, use_reentrant=False)
+        assert isinstance(found, Tensor)
+        return found
+
+
+def _combine(rank: int, mesh: DeviceMesh) -> None:
+    """DDP within the compiler, and FSDP2 around what is checkpointed, of ops of each kind."""
+    for op in map(gallery.get, EACH_KIND):
+        if len(op.kernels) == 1:
+            continue
+        for prepare in (
+            lambda model: torch.compile(_ddp(model, mesh), backend="aot_eager"),
+            lambda model: _fsdp(nn.Sequential(*map(Checkpointed, model.children())), mesh),
+        ):
+            torch._dynamo.reset()
+            model = network(op)
+            alone = copy.deepcopy(model)
+            trained(alone, batch())
+            parallel = prepare(model)
+            trained(parallel, batch().chunk(WORLD)[rank])
+            assert_same([whole(p) for p in parallel.parameters()], [*alone.parameters()], op.name)
+
+
+def test_training_together_compiled_and_checkpointed(tmp_path: Path) -> None:
+    together(_combine, tmp_path)
+
+
+def _learn_in_mixed_precision(rank: int, mesh: DeviceMesh) -> None:
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for op in LEARNING:
+        seen: set[torch.dtype] = set()
+
+        def noting(*inputs: Tensor, op: Op = op, seen: set[torch.dtype] = seen, **hyper: float) -> Any:
+            results = op(*inputs, **hyper)
+            seen.update(tensor.dtype for tensor in (*inputs, *as_tuple(results)))
+            return results
+
+        models = [networks.network(op, function).float() for function in (noting, op.reference)]
+        for model in models:
+            for layer in model.children():
+                fully_shard(layer, mesh=mesh, mp_policy=policy)
+            trained(fully_shard(model, mesh=mesh, mp_policy=policy), batch().chunk(WORLD)[rank].float())
+        assert seen == {torch.bfloat16}, op.name
+        found, expected = ([whole(p) for p in model.parameters()] for model in models)
+        assert {parameter.dtype for parameter in found} == {torch.float32}
+        torch.testing.assert_close(found, expected, rtol=0.02, atol=0.005)
+
+
+def test_training_together_in_mixed_precision(tmp_path: Path) -> None:
+    together(_learn_in_mixed_precision, tmp_path)
 
 
 # For each input in turn.

@@ -16,6 +16,8 @@ from torch.autograd import gradcheck, gradgradcheck
 
 rt = gallery.runtime()
 
+pytestmark = pytest.mark.usefixtures("way")
+
 several = pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
 every = pytest.mark.parametrize("op", OPS, ids=str)
 smooth = pytest.mark.parametrize("op", [op for op in OPS if op.smooth], ids=str)

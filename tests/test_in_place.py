@@ -14,6 +14,8 @@ from torch import Tensor
 
 rt = gallery.runtime()
 
+pytestmark = pytest.mark.usefixtures("way")
+
 OF_GALLERY = ["exp", "relu"]
 
 

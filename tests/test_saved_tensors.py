@@ -17,6 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 rt = gallery.runtime()
 
+pytestmark = pytest.mark.usefixtures("way")
+
 
 def names_of_saved(op: Op, needs: Sequence[str], **hyper: float) -> set[str]:
     """The inputs, and results out0, out1, ..., that autograd keeps when gradients of `needs` are wanted."""

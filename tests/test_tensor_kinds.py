@@ -71,6 +71,7 @@ KINDS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {
 }
 
 
+@pytest.mark.usefixtures("way")
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,6 +119,7 @@ def test_results_and_gradients_of_mixed_layouts_lie_alike_on_every_path(op: Op) 
         assert [other.stride() for other in others] == [ours.stride()] * 2
 
 
+@pytest.mark.usefixtures("way")
 @every
 def test_a_subclass_of_the_function_protocol(op: Op) -> None:
     inputs = op.sample((4,))
@@ -197,6 +199,7 @@ def test_fake_tensors(op: Op) -> None:
             assert significant(one) == significant(other) or k >= op.outputs
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1 and op.differentiable], ids=str)
 @pytest.mark.parametrize("kind", ["channels last", "channels last in 3d", "permuted"])
 def test_gradients_of_a_sum_lie_as_the_inputs_do(op: Op, kind: str) -> None:
@@ -218,6 +221,7 @@ def test_quantised_tensors_are_refused(op: Op) -> None:
             op(*inputs)
 
 
+@pytest.mark.usefixtures("way")
 @every
 def test_sparse_gradients(op: Op) -> None:
     """Those that an embedding of the results gives, and that are given of the gradients."""
@@ -266,6 +270,7 @@ class Swished(Dataset[Tensor]):
 
 
 @pytest.mark.parametrize("start", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
+@pytest.mark.usefixtures("way")
 def test_workers_of_a_data_loader(start: str) -> None:
     data = Swished()
     expected = torch.stack(

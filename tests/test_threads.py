@@ -13,6 +13,8 @@ from building import build
 from gallery import OPS, Op, as_tuple, total
 from torch import Tensor
 
+pytestmark = pytest.mark.usefixtures("way")
+
 every = pytest.mark.parametrize("op", OPS, ids=str)
 differentiable = pytest.mark.parametrize("op", [op for op in OPS if op.differentiable], ids=str)
 COUNT = 8
