@@ -111,14 +111,17 @@ def test_saved_tensors_show_in_the_graph() -> None:
     assert [tensor is None for tensor in product.grad_fn.saved_tensors] == [True, True, False]
 
 
-def test_saved_tensors_are_freed_after_backward() -> None:
+def test_saved_tensors_are_freed_after_backward(way: str) -> None:
     for op in OPS:
         inputs = op.sample((3,), grad=True)
         result = as_tuple(op(*inputs))[0]
         total(result).backward()
         if names_of_saved(op, [op.tensors[k] for k in op.differentiable]):
-            with pytest.raises(RuntimeError, match="already been freed"):
-                _ = result.grad_fn.saved_tensors
+            with pytest.raises(RuntimeError, match="already been freed|second time"):
+                total(result).backward()
+            if way == "C":  # a node in C++ does not show them
+                with pytest.raises(RuntimeError, match="already been freed"):
+                    _ = result.grad_fn.saved_tensors
 
 
 def test_saved_tensors_may_be_moved_away_and_back() -> None:
