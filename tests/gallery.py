@@ -249,6 +249,12 @@ def gradients(op: Op, tensors: Sequence[Tensor], **hyper: float) -> tuple[Tensor
     return (*[result.detach() for result in results], *grads)
 
 
+def slopes_of(function: Callable[..., Any], op: Op, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The gradients of what a function gives that takes the inputs of an op, by those that get any."""
+    leaves = [x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
+    return torch.autograd.grad(total(function(*leaves)), [leaves[k] for k in op.differentiable])
+
+
 def subsets(positions: Sequence[int], *sizes: int) -> list[tuple[int, ...]]:
     """The non-empty subsets, or those of the given sizes."""
     chosen = sizes or range(1, len(positions) + 1)

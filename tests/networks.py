@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -20,10 +21,11 @@ class Branches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         pieces = self.layer(x).chunk(len(self.op.tensors), dim=-1)
         inputs = [piece if k in self.op.differentiable else piece.detach() for k, piece in enumerate(pieces)]
-        return self.scale * sum(as_tuple(self.function(*inputs, **self.op.others)))
+        return self.scale * sum(as_tuple(self.function(*inputs)))
 
 
 def network(op: Op, function: Callable[..., Tensor | tuple[Tensor, ...]] | None = None) -> nn.Module:
-    """Of four features, in double: the op, or another function that computes the same, between two layers."""
+    """Of four features, in double: the op's module, or a function that computes the same, between two layers."""
     torch.manual_seed(0)
-    return nn.Sequential(Branches(op, function or op.function), nn.Linear(5, 2)).double()
+    between = functools.partial(function, **op.others) if function else op.module_class(**op.others)
+    return nn.Sequential(Branches(op, between), nn.Linear(5, 2)).double()

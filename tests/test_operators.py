@@ -13,7 +13,7 @@ import pytest
 import torch
 from building import build
 from click.testing import CliRunner
-from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, gradients
+from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, gradients, slopes_of
 from subjects import subject
 
 from gradgen.cli import main
@@ -135,11 +135,6 @@ def test_an_exported_program_has_the_operator_and_is_saved_and_loaded(op: Op, tm
     torch.testing.assert_close(loaded(*others), Model(op)(*others))
     found, expected = (slopes_of(model, op, others) for model in (loaded, Model(op)))
     torch.testing.assert_close(found, expected)
-
-
-def slopes_of(model: Callable[..., torch.Tensor], op: Op, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    leaves = [x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
-    return torch.autograd.grad(model(*leaves).sum(), [leaves[k] for k in op.differentiable])
 
 
 @pytest.mark.parametrize("op", first(EACH_KIND), ids=str)

@@ -13,7 +13,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
-from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, total
+from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, slopes_of, total
 from networks import network
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -463,11 +463,6 @@ def test_exported_saved_and_loaded(op: Op, tmp_path: Path) -> None:
         assert_close(slopes_of(again, op, others), slopes_of(op, op, others))
 
 
-def slopes_of(function: Callable[..., Any], op: Op, inputs: list[Tensor]) -> tuple[Tensor, ...]:
-    leaves = [x.detach().requires_grad_(k in op.differentiable) for k, x in enumerate(inputs)]
-    return torch.autograd.grad(total(function(*leaves)), [leaves[k] for k in op.differentiable])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("op", first(EACH_KIND), ids=str)
 def test_exported_strictly(op: Op) -> None:
@@ -509,7 +504,7 @@ def test_compiled_once_for_all_sizes_and_hyper_parameters(op: Op) -> None:
 @pytest.mark.slow
 @a_few_first
 def test_compiled_for_any_size_at_once(op: Op) -> None:
-    """By `dynamic=True`: along both dimensions, which are no longer 1 or more than that, and broadcast or not."""
+    """By `dynamic=True`: along both dimensions, and those of one element and none."""
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(op.function, fullgraph=True, backend=counter, dynamic=True)
