@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gallery
 import pytest
 import torch
 from devices import gpu
@@ -955,6 +956,40 @@ def test_thirty_two_processes_at_once_compile_once(own_cache: Path, compilations
     assert len(libraries(own_cache)) == LIBRARIES
     assert len(compilations.read_text().splitlines()) == LIBRARIES
     assert sorted(own_cache.iterdir()) == libraries(own_cache)  # neither locks nor temporary files are left
+
+
+ALL_AT_ONCE = """
+import os, sys, time, torch
+from gallery import OPS, gradients
+torch.set_num_threads(1)
+cases = [(op, op.sample((300,), dtype=torch.float32)) for op in OPS if op.function]  # imported, and none called yet
+go, children = time.monotonic() + 1, []
+for k in range(32):
+    child = os.fork()
+    if not child:
+        time.sleep(go - time.monotonic())
+        for op, inputs in cases[k % len(cases):] + cases[:k % len(cases)]:
+            torch.save(gradients(op, inputs), f"{sys.argv[1]}/{op.name}-{k}.pt")
+        os._exit(0)
+    children.append(child)
+sys.exit(sum(os.waitpid(child, 0)[1] != 0 for child in children))
+"""
+
+
+@pytest.mark.slow
+def test_the_first_call_of_the_whole_gallery_in_thirty_two_processes(
+    own_cache: Path, compilations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each begins with another operation; nothing is compiled twice, and all compute the same."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(gallery.ROOT), str(gallery.ROOT / "tests")]))
+    subprocess.run([sys.executable, "-c", ALL_AT_ONCE, str(tmp_path)], check=True)
+    assert sorted(own_cache.iterdir()) == libraries(own_cache)
+    assert len(compilations.read_text().splitlines()) == len(libraries(own_cache)) > len(gallery.OPS)
+    for op in gallery.OPS:
+        expected = gallery.gradients(op, op.sample((300,), dtype=torch.float32))
+        for k in range(32):
+            found = torch.load(tmp_path / f"{op.name}-{k}.pt")
+            assert all(map(torch.equal, found, expected))
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "garbage", "not a library", "others may write"])

@@ -240,41 +240,62 @@ def test_sparse_gradients(op: Op) -> None:
         assert torch.equal(found, expected)
 
 
+MANY = 2**31 + 9
+
+
+def slopes_of_many(op: Op, inputs: list[Tensor], wanted: int | None) -> Tensor:
+    """The gradient of the first result by one input, or the result itself."""
+    leaves = [x.detach().requires_grad_(k == wanted) for k, x in enumerate(inputs)]
+    result = as_tuple(op(*leaves))[0]
+    if wanted is None:
+        return result
+    (slope,) = torch.autograd.grad(result, leaves[wanted], torch.ones((), dtype=result.dtype).expand_as(result))
+    return slope
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(  # which save the input, and the output
-    "name", ["swish", pytest.param("relu", marks=pytest.mark.thorough)]
-)
-def test_gradients_of_more_than_2_to_the_31_elements(name: str) -> None:
-    x = torch.full((1,), 0.75, dtype=torch.float16, requires_grad=True)
-    y = get(name)(x)
-    (slope,) = torch.autograd.grad(y, x)
-    many = x.detach().expand(2**31 + 9).requires_grad_()
-    results = get(name)(many)
-    (slopes,) = torch.autograd.grad(results, many, torch.ones((), dtype=torch.float16).expand_as(results))
-    for found, expected in ((results, y), (slopes, slope)):
-        assert len(found) == 2**31 + 9
-        assert found[-9:].tolist() == expected.tolist() * 9
+@pytest.mark.xdist_group("memory")  # 9 GB
+@pytest.mark.parametrize("op", gallery.first(["swish"]), ids=str)
+def test_more_than_2_to_the_31_elements(op: Op) -> None:
+    one = op.sample((1,), dtype=torch.float16)
+    many = [x.expand(MANY) for x in one]
+    for wanted in (None, *op.differentiable):
+        expected, found = (slopes_of_many(op, inputs, wanted) for inputs in (one, many))
+        assert len(found) == MANY
+        for part in (found[:9], found[2**30 : 2**30 + 9], found[-9:]):
+            assert part.tolist() == expected.tolist() * 9
+        del found, part  # before there are as many again
 
 
-class Swished(Dataset[Tensor]):
-    """What a worker of a DataLoader computes."""
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.xdist_group("memory")
+@pytest.mark.parametrize("shape", [(1,), (12345,)], ids=["of all", "of each column"])
+def test_sums_of_more_than_2_to_the_31_gradients(shape: tuple[int, ...]) -> None:
+    rows = MANY // 12345 + 1
+    x, z = torch.full((1, 1), 0.75, dtype=torch.bfloat16).expand(rows, 12345), torch.tensor(2.0**-9).bfloat16()
+    slope = slopes_of_many(get("sum_product"), [x, torch.ones(shape, dtype=torch.bfloat16), z], 1)
+    count = rows * 12345 // slope.numel()
+    assert slope.tolist() == [torch.tensor(count * 2.0**-9).bfloat16().item()] * slope.numel()
+
+
+class Results(Dataset[list[Tensor]]):
+    """What a worker of a DataLoader computes: results and gradients of each op."""
 
     def __len__(self) -> int:
-        return 8
+        return len(OPS)
 
-    def __getitem__(self, k: int) -> Tensor:
-        x = torch.linspace(-3, 3, 5000).requires_grad_()
-        y = get("swish")(x + k)
-        (slope,) = torch.autograd.grad(y.sum(), x)
-        return torch.stack([y.detach(), slope])
+    def __getitem__(self, k: int) -> list[Tensor]:
+        inputs = OPS[k].sample((5000,), dtype=torch.float32)
+        return list(gradients(OPS[k], inputs))
 
 
 @pytest.mark.parametrize("start", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
 @pytest.mark.usefixtures("way")
 def test_workers_of_a_data_loader(start: str) -> None:
-    data = Swished()
-    expected = torch.stack(
-        [data[k] for k in range(len(data))]
-    )  # torch's threads run here before the workers are forked
-    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": start, "batch_size": 2}
-    assert torch.equal(torch.cat(list(DataLoader(data, **options))), expected)
+    data = Results()
+    expected = [data[k] for k in range(len(data))]  # torch's threads run here before the workers are forked
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": start, "batch_size": None}
+    for found, right in zip(DataLoader(data, **options), expected, strict=True):
+        assert len(found) == len(right)
+        assert all(map(torch.equal, found, right))

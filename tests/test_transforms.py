@@ -18,6 +18,7 @@ from networks import network
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.utils.checkpoint import checkpoint
 
 rt = gallery.runtime()
 
@@ -516,6 +517,26 @@ def test_compiled_for_any_size_at_once(op: Op) -> None:
     for shape in ((1, 5), (0, 3)):
         inputs = op.sample(shape)
         assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
+
+
+@pytest.mark.slow
+@a_few_first
+def test_compiled_under_autocast_and_checkpointed(op: Op) -> None:
+    """Within a network, of which the compiler sees all."""
+    torch._dynamo.reset()
+    model, x = network(op).float(), torch.linspace(-1, 1, 32).view(8, 4)
+
+    def loss(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return checkpoint(model, x, use_reentrant=False).float().square().mean()
+
+    outcomes = []
+    for function in (loss, torch.compile(loss, fullgraph=True, backend="aot_eager")):
+        model.zero_grad()
+        value = function(x)
+        value.backward()
+        outcomes.append([value.detach(), *[p.grad for p in model.parameters()]])
+    torch.testing.assert_close(*outcomes, rtol=0.02, atol=0.02)  # of two digits, in which sums are taken
 
 
 @single
