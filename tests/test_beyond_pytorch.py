@@ -31,53 +31,6 @@ def test_the_document_is_of_this_version() -> None:
     assert f"torch {'.'.join(torch.__version__.split('.')[:2])}." in STATED
 
 
-def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(f, fullgraph=True, backend="eager")
-
-
-def test_a_gradient_of_ones_own_in_transforms_within_the_compiler() -> None:
-    x = torch.tensor([0.3, -0.2, 2.0])
-    own, of_the_formula = torch.tensor([1.0, 1.0, 0.0]), torch.zeros(3)
-    for derivative in (vmap(grad(binarize)), lambda x: jvp(binarize, (x,), (torch.ones_like(x),))[1]):
-        assert torch.equal(derivative(x), own)
-        assert torch.equal(compiled(derivative)(x), of_the_formula)
-    leaf = x.clone().requires_grad_()
-    compiled(binarize)(leaf).sum().backward()
-    assert torch.equal(leaf.grad, own)
-
-
-def test_the_compiler_differentiates_the_expression_in_nested_transforms() -> None:
-    """In one alone, and by `backward`, it goes by the gradient's own formula, as everything does outside of it."""
-    elu, x = get("elu").function, torch.tensor([-1.0, 1.0, 200.0])
-    slopes, right = vmap(grad(elu)), torch.tensor([0.36787944, 1.0, 1.0])
-    torch.testing.assert_close(slopes(x), right)
-    assert compiled(slopes)(x).isnan().tolist() == [False, False, True]
-    assert vmap(grad(relu))(torch.zeros(1)) == 0
-    assert compiled(vmap(grad(relu)))(torch.zeros(1)) == 1
-    leaf = x.clone().requires_grad_()
-    compiled(elu)(leaf).sum().backward()
-    torch.testing.assert_close(leaf.grad, right)
-
-
-def test_transforms_within_the_compiler_of_tensors_made_on_the_way() -> None:
-    with pytest.raises(Exception, match="vmap over ApplyTemplate"):
-        compiled(vmap(grad(lambda x: swish(2 * x).sum())))(torch.randn(3))
-
-
-def test_derivatives_of_gradients_that_a_compiled_function_takes() -> None:
-    """Of a function of torch's own there are some: torch loses those of every `Function`."""
-
-    def slope(f: Callable[..., Any], is_compiled: bool) -> torch.Tensor:
-        leaf = torch.tensor([0.3, -0.2, 2.0], requires_grad=True)
-        penalised = lambda x: 3 * x + grad(lambda x: f(2 * x).sum())(x)  # noqa: E731
-        (compiled(penalised) if is_compiled else penalised)(leaf).sum().backward()
-        return leaf.grad
-
-    torch.testing.assert_close(slope(swish, False), slope(torch.nn.functional.silu, True))
-    assert torch.equal(slope(swish, True), torch.full((3,), 3.0))
-
-
 AT = {"elu": [-1.0, 1.0, 200.0], "relu": [-1.0, 0.0, 1.0], "binarize": [0.3, -0.2, 2.0]}
 RIGHT = {"elu": [0.36787944, 1.0, 1.0], "relu": [0.0, 0.0, 1.0], "binarize": [1.0, 1.0, 0.0]}
 EXPORTED = {"elu": [0.36787944, 1.0, math.nan], "relu": [0.0, 1.0, 1.0], "binarize": [0.0, 0.0, 0.0]}

@@ -6,6 +6,8 @@ import copy
 import io
 import itertools
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 from torch.utils.checkpoint import checkpoint
 
 rt = gallery.runtime()
+
+# Older compilers have no rule for functions deeper within transforms, nor derivatives of what transforms gave.
+with_a_compiler_that_knows_functions = pytest.mark.skipif(torch.__version__ < (2, 13), reason="since torch 2.13")
 
 every = pytest.mark.parametrize("op", OPS, ids=str)
 single = pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) == 1], ids=str)
@@ -371,6 +376,12 @@ def marked(op: Op) -> object:
 a_few_first = pytest.mark.parametrize("op", [*map(marked, OPS)])
 
 
+def test_a_module_is_imported_without_the_compiler() -> None:
+    """Which takes as long to load as the rest of torch."""
+    code = "import sys, generated.swish; sys.exit('torch._dynamo' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=gallery.ROOT)
+
+
 @a_few_first
 def test_compiled_whole_forward_and_backward(op: Op) -> None:
     torch._dynamo.reset()
@@ -403,8 +414,9 @@ def test_compiled_modules_without_gradient(op: Op) -> None:
 
 @a_few_first
 def test_transforms_within_a_compiler(op: Op) -> None:
+    """Of what is given, and of what is made on the way, of which the compiler knows more."""
     torch._dynamo.reset()
-    inputs = op.sample((5,))
+    inputs, wrt = op.sample((5,)), tuple(op.differentiable)
     tangents = tuple(torch.full_like(x, 0.5) for x in inputs)
 
     operation = op.function
@@ -412,21 +424,66 @@ def test_transforms_within_a_compiler(op: Op) -> None:
     def function(*tensors: Tensor) -> Tensor:
         return total(operation(*tensors))
 
-    transforms: dict[str, Callable[..., Any]] = {"vmap": vmap(operation)}
-    if op.differentiable and op.name != "binarize":  # whose gradient is the user's own (docs/pytorch.md)
-        wrt = tuple(op.differentiable)
-        transforms |= {
-            "jvp": lambda *tensors: jvp(function, tensors, tangents),
-            "grad": grad(function, argnums=wrt),
-            "vmap of grad": vmap(grad(function, argnums=wrt)),
-            "jacrev": jacrev(operation, argnums=wrt),
-            "grad of grad": grad(lambda *t: sum(g.sum() for g in grad(function, argnums=wrt)(*t)), argnums=wrt),
-        }
+    def of_sums(*tensors: Tensor) -> Tensor:
+        return total(operation(*[x + 0.0625 for x in tensors]))
+
+    if torch.__version__ < (2, 13):
+        if op.name == "binarize":
+            pytest.skip("a gradient of the user's own: since torch 2.13")
+        of_sums = function
+
+    transforms: dict[str, Callable[..., Any]] = {
+        "vmap": vmap(operation),
+        "jvp": lambda *tensors: jvp(of_sums, tensors, tangents),
+        "grad": grad(function, argnums=wrt),
+        "grad of sums": grad(of_sums, argnums=wrt),
+        "vmap of grad": vmap(grad(of_sums, argnums=wrt)),
+        "jacrev": jacrev(operation, argnums=wrt),
+        "grad of grad": grad(lambda *t: sum(g.sum() for g in grad(of_sums, argnums=wrt)(*t)), argnums=wrt),
+        "hessian": hessian(of_sums, argnums=wrt),
+    }
     for name, transformed in transforms.items():
-        if name == "jacrev" and op.outputs > 1 and torch.__version__ < (2, 13):
-            continue  # torch compiles no jacrev of a function of several outputs
+        if torch.__version__ < (2, 13) and (name == "hessian" or (name == "jacrev" and op.outputs > 1)):
+            continue  # torch compiles no Jacobian of a function of several inputs or outputs
         compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
         assert_close({name: compiled(*inputs)}, {name: transformed(*inputs)})  # a failure tells the name
+
+
+@pytest.mark.slow
+@with_a_compiler_that_knows_functions
+@a_few_first
+def test_a_transform_within_a_compiler_for_all_sizes_and_hyper_parameters(op: Op) -> None:
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    operation = op.function
+
+    def slope(x: Tensor, *others: Tensor, **hyper: float) -> Tensor:
+        return grad(lambda x: sum(y.square().sum() for y in as_tuple(operation(2 * x, *others, **hyper))))(x)
+
+    compiled = torch.compile(slope, fullgraph=True, backend=counter)
+    for k in range(5):
+        inputs = op.sample((4 + k, 3))
+        hyper = {name: default + k / 8 for name, (default, _) in op.hyper.items()}
+        assert_close(compiled(*inputs, **hyper), slope(*inputs, **hyper))
+    assert counter.frame_count <= 2 + bool(op.hyper)
+
+
+@with_a_compiler_that_knows_functions
+@a_few_first
+def test_gradient_penalties_within_a_compiler(op: Op) -> None:
+    """A network is trained by a loss with the gradient by its input, which the compiled function takes."""
+    torch._dynamo.reset()
+    model, x = network(op), torch.linspace(-1, 1, 32, dtype=torch.float64).view(8, 4)
+
+    def loss(x: Tensor) -> Tensor:
+        return model(x).square().mean() + grad(lambda x: model(x).sum())(x).square().sum()
+
+    slopes = []
+    for function in (loss, torch.compile(loss, fullgraph=True, backend="aot_eager")):
+        model.zero_grad()
+        function(x).backward()
+        slopes.append([p.grad for p in model.parameters()])
+    assert_close(*slopes)
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="torch exports no jvp, and torch 2.8 no vmap")
@@ -546,24 +603,35 @@ def test_empty_batches(op: Op) -> None:
     assert jacrev(op)(x).shape == jacfwd(op)(x).shape == (0, 3, 0, 3)
 
 
-@pytest.mark.parametrize("transform", ["grad", "vjp", "jacrev"])
+OWN = [] if torch.__version__ < (2, 11) else ["grad", "vjp", "jacrev"]
+OWN_NESTED = ["vmap", "vmap of grad", "hessian", "jvp"]
+
+
+@pytest.mark.parametrize(
+    "transform", OWN + [pytest.param(name, marks=with_a_compiler_that_knows_functions) for name in OWN_NESTED]
+)
 def test_a_transform_within_a_compiler_goes_by_the_gradients_own_formula(transform: str) -> None:
     """Where that of the torch expression is NaN, is that of one side of a kink, or is not the one that was written."""
     points = {
-        "elu": ([-1.0, 1.0, 200.0], [0.36787944, 1.0, 1.0]),
-        "relu": ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
-        "binarize": ([0.3, -0.2, 2.0], [1.0, 1.0, 0.0]),
+        "elu": ([-1.0, 1.0, 200.0], [0.36787944, 1.0, 1.0], [0.36787944, 0.0, 0.0]),
+        "relu": ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
+        "binarize": ([0.3, -0.2, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]),
     }
-    for name, (x, right) in points.items():
+    for name, (x, right, second) in points.items():
         torch._dynamo.reset()
         function = get(name).function
         transformed = {
             "grad": grad(lambda x, f=function: f(x).sum()),
             "vjp": lambda x, f=function: vjp(f, x)[1](torch.ones_like(x))[0],
             "jacrev": lambda x, f=function: jacrev(f)(x).diagonal(),
+            "vmap": lambda x, f=function: grad(lambda x: vmap(f)(x).sum())(x),
+            "vmap of grad": vmap(grad(function)),
+            "hessian": lambda x, f=function: hessian(lambda x: f(x).sum())(x).diagonal(),
+            "jvp": lambda x, f=function: jvp(f, (x,), (torch.ones_like(x),))[1],
         }[transform]
         compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
-        torch.testing.assert_close(compiled(torch.tensor(x)), torch.tensor(right))
+        expected = torch.tensor(second if transform == "hessian" else right)
+        torch.testing.assert_close(compiled(torch.tensor(x)), expected)
 
 
 @pytest.mark.slow
