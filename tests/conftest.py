@@ -1,6 +1,6 @@
-"""Where several processes run the tests, those of one formula, and those that differ in the path alone, are run by one,
-which builds it once (`building`), and they share the cores; thorough tests come last, and may be left out; and builds
-are as those of the command, or without second derivatives.
+"""Where several processes run the tests, those of one formula, and those that differ in path and type alone, are run by
+one, which builds it once (`building`), and they share the cores; thorough tests come last, and may be left out; and
+builds are as those of the command, or without second derivatives.
 """
 
 from __future__ import annotations
@@ -46,10 +46,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         formula, is_of_path = params.get("formula"), params.get("path") in ("cpu", "torch")
         if (isinstance(formula, str) or is_of_path) and not item.get_closest_marker("xdist_group"):
-            group = formula if isinstance(formula, str) else item.nodeid.replace(params["path"], "")
+            group = formula if isinstance(formula, str) else _without(item.nodeid, params["path"], params.get("dtype"))
             # xdist takes what is after an @ for the group only if no ] is there
             item.add_marker(pytest.mark.xdist_group(group.replace("]", ")")))
+    _mark_variants(items)
     items.sort(key=lambda item: (is_thorough(item), item.get_closest_marker("minutes") is None))
+
+
+def _without(name: str, *parts: object) -> str:
+    for part in parts:
+        name = name.replace(part, "") if isinstance(part, str) else name
+    return name
+
+
+def _mark_variants(items: list[pytest.Item]) -> None:
+    """Of a test marked `few` the first variants are run every day, more with slow tests, the rest with thorough ones.
+
+    Those of one group count as one, for what they have in common takes longest.
+    """
+    seen: dict[str, dict[str, None]] = {}
+    for item in items:
+        few = item.get_closest_marker("few")
+        if few is None:
+            continue
+        group = item.get_closest_marker("xdist_group")
+        variants = seen.setdefault(item.nodeid.split("[")[0], {})
+        variant = group.args[0] if group else item.nodeid
+        variants.setdefault(variant)
+        place = list(variants).index(variant)
+        if place >= few.kwargs["every_day"]:
+            item.add_marker("slow")
+        if place >= few.kwargs["slow"]:
+            item.add_marker("thorough")
 
 
 def is_thorough(item: pytest.Item) -> bool:

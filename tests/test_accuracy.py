@@ -92,6 +92,7 @@ def check(op: Op, dtype: str, path: str, magnitudes: bool, bits: int) -> None:
         assert row.passes(BAR), row
 
 
+@pytest.mark.few(every_day=20, slow=60)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("op", OPS, ids=str)
@@ -99,6 +100,7 @@ def test_every_magnitude(op: Op, dtype: str, path: str) -> None:
     check(op, dtype, path, magnitudes=True, bits=320)
 
 
+@pytest.mark.few(every_day=8, slow=21)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_float64_at_ordinary_numbers(op: Op, path: str) -> None:
@@ -108,6 +110,7 @@ def test_float64_at_ordinary_numbers(op: Op, path: str) -> None:
 PLAIN = [op for op in OPS if not subject(op).formula.derivatives]
 
 
+@pytest.mark.few(every_day=8, slow=21)
 @pytest.mark.parametrize(
     ("op", "given"),
     [(op, {}) for op in PLAIN] + [(op, op.others) for op in PLAIN if op.others],

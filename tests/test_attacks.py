@@ -17,7 +17,7 @@ from gradgen.ulp import mixed_error
 from gradgen.verify.quantity import Quantity, error
 from gradgen.verify.reference import Reference
 
-pytestmark = pytest.mark.usefixtures("first_order")
+pytestmark = [pytest.mark.usefixtures("first_order"), pytest.mark.few(every_day=1, slow=4)]
 
 # Products in which another factor explodes: the zero must not win.
 PRODUCTS = [
@@ -731,6 +731,7 @@ def test_a_gradient_where_two_branches_of_its_form_meet(y: float, slope: float, 
             assert found.item() == pytest.approx(slope, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize(
     ("dtype", "s"), [("float32", -45.0), ("float32", -90.0), ("float64", -400.0), ("float64", 0.5)]
@@ -763,6 +764,7 @@ def test_a_rate_that_its_factor_brings_back_into_sight(k: float, path: str, tmp_
         assert found == pytest.approx(float(exact), rel=1.5e-7 if dtype == torch.float32 else 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 def test_functions_with_twice_the_digits(path: str, tmp_path: Path) -> None:
     """The exponential of a square keeps 200 times the error that the hyperbolic sine in it has."""
@@ -827,6 +829,7 @@ def test_what_vanishes_faster_than_the_difference_of_inputs(formula: str, path: 
             assert abs(value - exact) <= 4 * 2.0**-53 * scale, (x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.second_order
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
@@ -881,6 +884,7 @@ def test_digits_in_tails(formula: str, tmp_path: Path) -> None:
             assert mixed_error(found.item(), right, scale, dtype) <= 4, (dtype, path, point, by)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_slope_that_is_left_of_what_a_hyper_parameter_cancels(path: str, dtype: str, tmp_path: Path) -> None:
@@ -901,6 +905,7 @@ def test_a_slope_that_is_left_of_what_a_hyper_parameter_cancels(path: str, dtype
         assert slope == pytest.approx(curvature * at, rel=rel, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_a_maximum_hides_cancels(path: str, dtype: str, tmp_path: Path) -> None:
@@ -921,6 +926,7 @@ def test_what_a_maximum_hides_cancels(path: str, dtype: str, tmp_path: Path) -> 
     assert slopes.tolist() == pytest.approx([0, 0, slope, 0], rel=8 * torch.finfo(x.dtype).eps, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["cpu", "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_quotient_of_inputs_has_its_removable_singularity(path: str, dtype: str, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from gradgen.verify import ordinary
 from gradgen.verify.quantity import KINDS
 from gradgen.verify.subject import built
 
+pytestmark = pytest.mark.few(every_day=1, slow=6)
+
 # Each with what is held to the bar. The norms have no second derivatives at 0, the second derivative of atan is off
 # by 4.4 in float64.
 FORMULAS = {

@@ -138,6 +138,7 @@ def similar(names: Sequence[str], dtype: torch.dtype) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.few(every_day=1, slow=5)
 @pytest.mark.usefixtures("first_order")
 @pytest.mark.parametrize(
     "text",

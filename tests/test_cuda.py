@@ -74,6 +74,7 @@ BRIEFLY_IN_DOUBLE = {"rcp.approx.ftz.f64"}
 SPILLED = {"forward": 16, "backward": 64, "double_backward": 128}
 
 
+@pytest.mark.few(every_day=12, slow=45)
 @needs_nvrtc
 @pytest.mark.parametrize("what", ["forward", "backward", "double_backward"])
 @pytest.mark.parametrize(("op", "arch", "dtype", "order"), COMPILED, ids=str)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from devices import gpu
 from exceptions import ALL_WITHIN, conditions, exceptions, judge, recorded
-from gallery import OPS, Op, runtime
+from gallery import EACH_FUNCTION, OPS, Op, first, runtime
 from subjects import subject
 
 from gradgen.verify import exhaustive, points, record
@@ -83,8 +83,12 @@ def test_sparsely(op: Op, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
-@pytest.mark.parametrize("op", OPS, ids=str)
+@pytest.mark.parametrize(  # bfloat16 is computed as float16 is
+    "dtype",
+    [pytest.param(d, marks=[pytest.mark.thorough] * (d is torch.float16)) for d in DTYPES],
+    ids=dtype_name,
+)
+@pytest.mark.parametrize("op", first(EACH_FUNCTION), ids=str)
 def test_densely(op: Op, dtype: torch.dtype) -> None:
     # Of tuples a part, for they take longest; more where an exception is to be found.
     unary = 127 if (op.name, dtype_name(dtype)) in EXCEPTIONS else 521

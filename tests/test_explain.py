@@ -57,6 +57,7 @@ def rewrites(explanation: Explanation) -> list[Rewrite]:
     return [*explanation.value, *explanation.derivative, *explanation.second]
 
 
+@pytest.mark.few(every_day=3, slow=11)
 class TestRewrites:
     @pytest.mark.parametrize("name", OPS)
     def test_are_rules_and_identities(self, name: str) -> None:

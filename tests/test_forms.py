@@ -54,6 +54,8 @@ from gradgen.references import References
 from gradgen.rewrite import factored, in_exponentials, rewrite
 from gradgen.standing import Problem
 
+pytestmark = pytest.mark.few(every_day=1, slow=6)
+
 
 def parsed(text: str) -> Node:
     """An expression of x, y, z (tensors) and k (a hyper-parameter) in its sound form."""

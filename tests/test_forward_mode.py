@@ -86,6 +86,7 @@ NESTED: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
 }
 
 
+@pytest.mark.few(every_day=8, slow=30)
 @every
 @pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
 def test_nested(op: Op, nested: Callable[[Any, tuple[int, ...]], Any]) -> None:
@@ -112,6 +113,7 @@ def test_below_and_above_vmap(op: Op) -> None:
     assert_close(jvp(vmap(function, in_dims=1, out_dims=1), given, tangents), expected)
 
 
+@pytest.mark.few(every_day=4, slow=30)
 @every
 def test_linearize(op: Op) -> None:
     function, reference, given, tangents = prepared(op)

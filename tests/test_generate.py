@@ -76,6 +76,7 @@ def test_deep_formulas_do_not_exhaust_the_stack(tmp_path: Path) -> None:
     assert text.count("exp(-") >= 200
 
 
+@pytest.mark.few(every_day=4, slow=20)
 @pytest.mark.parametrize(
     ("formula", "at", "expected"),
     [
@@ -113,6 +114,7 @@ def test_two_inputs_meet_at_a_kink_that_is_none(tmp_path: Path) -> None:
     assert y.grad.tolist() == [-1, -1]
 
 
+@pytest.mark.few(every_day=1, slow=3)
 @pytest.mark.parametrize(("new", "old", "gain"), [("lp", "lq", "a"), ("x", "q", "a"), ("new", "old", "adv")])
 def test_branches_that_are_the_same_in_a_whole_region_count_once(new: str, old: str, gain: str, tmp_path: Path) -> None:
     """The clipped objective of PPO: within the bounds both arguments of the minimum are the same."""
@@ -166,6 +168,7 @@ def test_the_users_names_are_kept(tmp_path: Path) -> None:
     assert "const real out = inner + tanh(inner);" in text
 
 
+@pytest.mark.few(every_day=4, slow=17)
 @pytest.mark.parametrize(
     "name",
     [

@@ -10,7 +10,7 @@ import pytest
 import torch
 from building import build
 
-pytestmark = pytest.mark.usefixtures("first_order")
+pytestmark = [pytest.mark.usefixtures("first_order"), pytest.mark.few(every_day=3, slow=8)]
 
 LOCALS = [
     "out", "grad", "grad_x", "grad_of_x", "grad_of_grad", "grad_grad_x", "x_squared", "product1", "sum1", "exp_x",

@@ -84,7 +84,9 @@ def right(op: Op, point: Sequence[float], wrt: Sequence[int]) -> tuple[mpmath.mp
     ids=["few", "all"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("op", SMOOTH, ids=str)
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=[pytest.mark.thorough] * (k % 2)) for k, op in enumerate(SMOOTH)], ids=str
+)
 def test_are_right(op: Op, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
     bar = BAR if dtype is torch.float32 else FLOAT64_BAR
     compared = 0
@@ -124,6 +126,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.few(every_day=1, slow=5)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", OTHERS)
 def test_of_other_functions_are_right(text: str, tmp_path: Path) -> None:

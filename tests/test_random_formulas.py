@@ -201,6 +201,7 @@ def same_as_torch(part: str, text: str) -> None:
         torch.testing.assert_close(grads, right, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.few(every_day=1, slow=4)
 @pytest.mark.parametrize(
     ("part", "text"),
     [
@@ -212,6 +213,8 @@ def test_gradients_where_parts_with_kinks_are_nested(part: str, text: str) -> No
     same_as_torch(part, text)
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @tried(40)
 @given(part=piecewise(["x"]), text=piecewise(["x", "s"]))
 def test_gradients_where_parts_with_kinks_are_shared(part: str, text: str) -> None:
@@ -226,6 +229,7 @@ def test_value_and_gradient(text: str) -> None:
     assume(compare(text, "torch"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first_order")
 @tried(6)
 @given(text=formulas())
@@ -292,6 +296,7 @@ def holding(form: str, seed: int) -> str:
     return randoms.choice(BINARY).format(*randoms.sample([inner, grown(randoms, 1)], 2))
 
 
+@pytest.mark.few(every_day=2, slow=7)
 @pytest.mark.minutes
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -403,6 +408,7 @@ def test_what_was_typed_is_measured() -> None:
     assert max(abs(a - b) / max(abs(b), 1e-30) for a, b in zip(value, rights, strict=True)) > 4 * 2.0**-23
 
 
+@pytest.mark.slow
 def test_a_rule_that_makes_it_worse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """1 - sin(x)**2/(1 + sqrt(1 - sin(x)**2)) for cos(x), as a rule, is cos(x) where that is positive alone."""
     spoiling = Rule("cos(u)", "1 - sin(u)**2/(1 + sqrt(1 - sin(u)**2))", "it is not")

@@ -992,6 +992,7 @@ def test_the_first_call_of_the_whole_gallery_in_thirty_two_processes(
             assert all(map(torch.equal, found, expected))
 
 
+@pytest.mark.few(every_day=2, slow=9)
 @pytest.mark.parametrize("damage", ["cut", "emptied", "garbage", "not a library", "others may write"])
 def test_a_damaged_library_is_compiled_anew(own_cache: Path, compilations: Path, damage: str) -> None:
     # In children, since a library that is loaded once stays so.

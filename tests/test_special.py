@@ -531,6 +531,7 @@ def c_function(library: ctypes.CDLL, name: str, order: int | None = None) -> Cal
     return compute
 
 
+@pytest.mark.few(every_day=8, slow=31)
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize("case", [case for case in CASES if _name(case) in C_TEXTS])
 def test_c_is_as_the_table_says(case: str, dtype: Any, libraries: dict[Any, ctypes.CDLL]) -> None:
@@ -590,6 +591,7 @@ def _many(case: Case) -> list[np.ndarray]:
     return [first, x / first]  # of an ordinary product
 
 
+@pytest.mark.few(every_day=8, slow=28)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_many_float64_numbers_are_as_the_table_says(case: str, libraries: dict[Any, ctypes.CDLL]) -> None:

@@ -15,6 +15,8 @@ from building import build
 from gallery import DTYPES, OPS, Op, as_tuple, get, gradients
 from torch import Tensor
 
+pytestmark = pytest.mark.few(every_day=2, slow=9)
+
 rt = gallery.runtime()
 
 INF, NAN = math.inf, math.nan

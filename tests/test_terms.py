@@ -14,7 +14,7 @@ import torch
 from building import build
 from mpmath import mpf
 
-pytestmark = pytest.mark.usefixtures("first_order")
+pytestmark = [pytest.mark.usefixtures("first_order"), pytest.mark.few(every_day=1, slow=5)]
 
 # With the limits, of a formula of two inputs, where the first one is 0: the value and both derivatives.
 SUMS: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {

@@ -42,6 +42,7 @@ def is_gcc() -> bool:
     return "vectorize" in subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.few(every_day=8, slow=30)
 @pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
 @pytest.mark.parametrize("op", first(EACH_FUNCTION), ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -162,6 +162,7 @@ class TestVerdict:
         for dtype in ("float16", "bfloat16", "float32", "float64"):
             assert f"square: {dtype}, cpu: kernel fell back: square on the torch path" in result.stdout
 
+    @pytest.mark.few(every_day=1, slow=9)
     @pytest.mark.parametrize("text", ["1/x", "x + 1/x**2", "-1/sqrt(x)", "log(x)"])
     def test_poles_are_sound(self, verify: Verify, text: str) -> None:
         result = verify(f"@op\ndef pole(x: Tensor):\n    return {text}\n")
