@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import mpmath
@@ -29,11 +30,15 @@ ALL = (*FEW, 1e-30, 1e-3, 0.03, 1.3, 7.0, 30.0)
 
 
 def derivative(
-    op: Callable[..., Tensor | tuple[Tensor, ...]], point: Sequence[float], wrt: Sequence[int], dtype: torch.dtype
+    op: Callable[..., Tensor | tuple[Tensor, ...]],
+    point: Sequence[float],
+    wrt: Sequence[int],
+    dtype: torch.dtype,
+    output: int = 0,
 ) -> float:
-    """A derivative of the first output by some inputs, in turn, at a point."""
+    """A derivative of an output by some inputs, in turn, at a point."""
     leaves = [torch.tensor([x], dtype=dtype, requires_grad=True) for x in point]
-    y = as_tuple(op(*leaves))[0]
+    y = as_tuple(op(*leaves))[output]
     for position in wrt:
         if not y.requires_grad:
             return 0.0
@@ -69,13 +74,34 @@ def exact(name: str) -> Exact:
     return Exact(subject(get(name)).formula, BITS)
 
 
-def right(op: Op, point: Sequence[float], wrt: Sequence[int]) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """A derivative and by how much it changes with its inputs."""
-    named = dict(zip(op.tensors, point, strict=True)) | {name: default for name, (default, _) in op.hyper.items()}
-    names = [op.tensors[k] for k in wrt]
-    value = exact(op.name).derivative(named, names)
-    slopes = [abs(named[x] * exact(op.name).derivative(named, [*names, x])) for x in op.tensors]
-    return value, max(slopes)
+@dataclass(frozen=True)
+class Case:
+    """An output of an operation, with its hyper-parameters."""
+
+    op: Op
+    output: int
+    hyper: dict[str, float]
+
+    def __str__(self) -> str:
+        return " ".join([self.op.name, *[f"output {self.output}"] * (self.output > 0), *map(str, self.hyper.values())])
+
+    def right(self, point: Sequence[float], wrt: Sequence[int]) -> tuple[mpmath.mpf, mpmath.mpf]:
+        """A derivative and by how much it changes with its inputs."""
+        op, known = self.op, exact(self.op.name)
+        defaults = {name: default for name, (default, _) in op.hyper.items()}
+        named = dict(zip(op.tensors, point, strict=True)) | defaults | self.hyper
+        names = [op.tensors[k] for k in wrt]
+        value = known.derivative(named, names, self.output)
+        slopes = [abs(named[x] * known.derivative(named, [*names, x], self.output)) for x in op.tensors]
+        return value, max(slopes)
+
+
+# First outputs at the defaults, then other outputs, and other hyper-parameters.
+CASES = [
+    *[pytest.param(Case(op, 0, {}), marks=[pytest.mark.thorough] * (k % 2)) for k, op in enumerate(SMOOTH)],
+    *[pytest.param(Case(op, k, {}), marks=pytest.mark.slow) for op in SMOOTH for k in range(1, op.outputs)],
+    *[pytest.param(Case(op, 0, op.others), marks=pytest.mark.slow) for op in SMOOTH if op.hyper],
+]
 
 
 @pytest.mark.parametrize(
@@ -84,22 +110,20 @@ def right(op: Op, point: Sequence[float], wrt: Sequence[int]) -> tuple[mpmath.mp
     ids=["few", "all"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=[pytest.mark.thorough] * (k % 2)) for k, op in enumerate(SMOOTH)], ids=str
-)
-def test_are_right(op: Op, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
-    bar = BAR if dtype is torch.float32 else FLOAT64_BAR
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_are_right(case: Case, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
+    op, bar = case.op, BAR if dtype is torch.float32 else FLOAT64_BAR
     compared = 0
     for wrt in orders(op):
         for point in points(op, magnitudes, dtype):
             try:
-                value, scale = right(op, point, wrt)
+                value, scale = case.right(point, wrt)
             except ArithmeticError:  # at a kink; or 0, of which differences leave noise
                 continue
             if dtype is torch.float64 and 0 < abs(value) < torch.finfo(dtype).tiny:
                 continue
             compared += 1
-            found = derivative(op, point, wrt, dtype)
+            found = derivative(functools.partial(op, **case.hyper), point, wrt, dtype, case.output)
             error = mixed_error(found, value, scale, str(dtype).removeprefix("torch."))
             assert error <= bar, f"by {wrt} at {point}: {found} in place of {mpmath.nstr(value, 17)}, {error:.3g} ULP"
     assert compared > 0.3 * len(orders(op)) * len(points(op, magnitudes, dtype))
