@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
-from gallery import DTYPES, OPS, Op, as_tuple, total
+from gallery import DTYPES, OPS, Op, as_tuple, get, total
 from torch import Tensor
 
 from generated.polar import polar_to_cartesian
@@ -200,6 +201,23 @@ def test_other_incoming_gradients(grad: Tensor) -> None:
     assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("op", differentiable, ids=str)
+@pytest.mark.parametrize("shape", [(2,), (3, 1, 5), (1 << 16,), (257, 256)], ids=str)
+def test_gradients_of_a_sum(op: Op, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient that comes in is one number, repeated; for many elements Python has kernels for that."""
+    inputs = prepared(op, shape)
+    asked = [inputs[k] for k in op.differentiable]
+    expected = torch.autograd.grad(as_tuple(op(*inputs))[0].mul(1).sum(), asked)
+    by_python = []
+    own = rt._Backward.__call__
+    monkeypatch.setattr(rt._Backward, "__call__", lambda *given: by_python.append(1) or own(*given))
+    found = torch.autograd.grad(as_tuple(op(*inputs))[0].sum(), asked, materialize_grads=True)
+    assert bool(by_python) == (math.prod(shape) > 1 << 16)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
 def test_batched_gradients() -> None:
     x = X.clone().requires_grad_()
     grads = torch.stack([torch.ones(6), torch.arange(6.0)])
@@ -359,11 +377,11 @@ def test_a_damaged_library_is_left_alone(cache: Path) -> None:
 
 @pytest.fixture
 def started(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that are begun in the background, of which each third call that autograd records may be one."""
+    """The commands that are begun in the background, of which each third call that goes by Python may be one."""
     commands: list[list[str]] = []
     own = {**vars(subprocess), "Popen": lambda command, **_: commands.append(command)}
     rt._native_file()  # the compiler is asked what it is
-    for name, value in {"_native": None, "_OFTEN": 3, "_recorded_calls": 0, "_compiling": []}.items():
+    for name, value in {"_native": None, "_OFTEN": 3, "_slow_calls": 0, "_compiling": []}.items():
         monkeypatch.setattr(rt, name, value)
     identity = rt._compiler_identity
     known = {args: identity(*args) for args in [(rt._native_recipe()[0].command[0], ())]}
@@ -388,6 +406,19 @@ def test_it_is_compiled_after_many_calls(cache: Path, started: list[list[str]]) 
     assert is_native(polar_to_cartesian(r, theta)[0])
     assert len(started) == 1
     assert subprocess.run(started[0], capture_output=True, text=True, check=True).stdout == f"{cache}\n"
+
+
+def test_it_is_compiled_after_many_calls_without_gradients(cache: Path, started: list[list[str]]) -> None:
+    """Of inputs that broadcast; those of one shape go by C."""
+    cache.unlink()
+    sum_product, x = get("sum_product").function, torch.ones(4, 5)
+    sum_product(x, x, x)  # is compiled, and then goes by C
+    for _ in range(5):
+        sum_product(x, x, x)
+    assert started == []
+    for _ in range(3):
+        sum_product(x, torch.ones(5), x)
+    assert len(started) == 1
 
 
 def test_only_one_compiles(cache: Path, started: list[list[str]]) -> None:
