@@ -88,6 +88,9 @@ def test_kernels_compile_fit_into_registers_and_flush_nothing(
     few = BRIEFLY if dtype.itemsize == 2 else MADE_EXACT
     few = few | BRIEFLY_IN_DOUBLE if dtype in kernel.brief else few
     assert {*INEXACT.findall(compiled.ptx)} <= few
+    if order == "rows":  # loads and stores of 16 bytes
+        pack = "v2" if dtype is torch.float64 else "v4"
+        assert all(re.search(rf"{way}.global\S*\.{pack}\.", compiled.ptx) for way in ("ld", "st"))
     spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", compiled.told)))
     (registers,) = re.findall(r"Used (\d+) registers", compiled.told)
     assert spilled <= SPILLED[what], compiled.told

@@ -70,6 +70,7 @@ def test_cost_grows_linearly_with_nesting(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("first_order")
 def test_deep_formulas_do_not_exhaust_the_stack(tmp_path: Path) -> None:
     text = nested(200, tmp_path)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import gallery
 import pytest
 import torch
-from gallery import OPS, Op, as_tuple, get, gradients
+from gallery import EACH_FUNCTION, OPS, Op, as_tuple, get, gradients
 from test_paths import disagreement, scales, special_values
 from torch import Tensor
 from torch._inductor import metrics
@@ -43,17 +43,25 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
-def test_the_whole_gallery() -> None:
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [op for op in OPS if op.name in EACH_FUNCTION],
+        pytest.param([op for op in OPS if op.name not in EACH_FUNCTION], marks=pytest.mark.thorough),
+    ],
+    ids=["of each kind", "others"],
+)
+def test_the_whole_gallery(ops: list[Op]) -> None:
     """One kernel for each op and its neighbours, forward, and no more than one backward.
 
     But for compensated ones, of which the compiler may make one more: they have very many operations.
     """
-    function = with_neighbours(OPS)
-    inputs = [tensor for k, op in enumerate(OPS) for tensor in op.sample((64 + k,), dtype=torch.float32)]
+    function = with_neighbours(ops)
+    inputs = [tensor for k, op in enumerate(ops) for tensor in op.sample((64 + k,), dtype=torch.float32)]
     metrics.reset()
     found = results_and_gradients(torch.compile(function, fullgraph=True), inputs)
-    compensated = sum(any("corrected(" in kernel.code for kernel in op.kernels.values()) for op in OPS)
-    assert len(OPS) < metrics.generated_kernel_count <= 2 * len(OPS) + compensated
+    compensated = sum(any("corrected(" in kernel.code for kernel in op.kernels.values()) for op in ops)
+    assert len(ops) < metrics.generated_kernel_count <= 2 * len(ops) + compensated
     for ours, expected in zip(found, results_and_gradients(function, inputs), strict=True):
         assert (ours is None) == (expected is None)
         if ours is not None:

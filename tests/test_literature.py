@@ -280,12 +280,12 @@ def test_the_exceptions_are_few_and_of_formulas_that_there_are() -> None:
     assert FORMULAS.keys() >= {name for name, _ in EXCEPTIONS}
 
 
-def each(names: Iterable[str]) -> list[object]:
+def each(names: Iterable[str], dtype: str) -> list[object]:
     """One worker runs all tests of a formula; it builds its module, which takes longest, and finds exact results.
 
     Those that neither are of a fourth of those that are looked at every day nor have exceptions are thorough.
     """
-    known = {*EVERY_DAY[::4], *(name for name, _ in EXCEPTIONS)}
+    known = {*EVERY_DAY[::4], *(name for name, of in EXCEPTIONS if of == dtype)}
     return [
         pytest.param(name, marks=[pytest.mark.xdist_group(name), *[pytest.mark.thorough] * (name not in known)])
         for name in names
@@ -297,26 +297,26 @@ def bounds(name: str, dtype: str) -> Bounds:
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("name", each(name for name in EVERY_DAY if name in UNARY))
+@pytest.mark.parametrize("name", each((name for name in EVERY_DAY if name in UNARY), "float32"))
 def test_float32(name: str, folder: Path) -> None:
     judge(worst_single(name, 65537, ["cpu"], folder), bounds(name, "float32"), needed=False)
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("name", each(EVERY_DAY))
+@pytest.mark.parametrize("name", each(EVERY_DAY, "float64"))
 def test_float64(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float64", ["torch"], 8, folder)
     judge(worse(found, at_many(name, 100, folder)), bounds(name, "float64"), needed=False)
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("name", each(name for name in EVERY_DAY if name in SEVERAL))
+@pytest.mark.parametrize("name", each((name for name in EVERY_DAY if name in SEVERAL), "float32"))
 def test_several_inputs_float32(name: str, folder: Path) -> None:
     judge(worst_pointwise(name, "float32", ["cpu"], 8, folder), bounds(name, "float32"), needed=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", each(FORMULAS))
+@pytest.mark.parametrize("name", each(FORMULAS, "float32"))
 def test_float32_densely(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float32", PATHS, 25, folder)
     if name in UNARY:
@@ -328,7 +328,7 @@ def test_float32_densely(name: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", each(FORMULAS))
+@pytest.mark.parametrize("name", each(FORMULAS, "float64"))
 def test_float64_densely(name: str, folder: Path) -> None:
     found = worst_pointwise(name, "float64", PATHS, 25, folder)
     judge(worse(found, at_many(name, 400, folder)), bounds(name, "float64"), needed=True)

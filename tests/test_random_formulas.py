@@ -230,6 +230,7 @@ def test_value_and_gradient(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("first_order")
 @tried(6)
 @given(text=formulas())

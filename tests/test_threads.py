@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from building import build
-from gallery import OPS, Op, as_tuple, total
+from gallery import OPS, Op, as_tuple, get, total
 from torch import Tensor
 
 pytestmark = pytest.mark.usefixtures("way")
@@ -79,6 +81,32 @@ def test_gradients_of_one_tensor_from_many_threads_add_up(op: Op) -> None:
     (COUNT * total(op(*again))).backward()
     for k in op.differentiable:
         torch.testing.assert_close(inputs[k].grad, again[k].grad, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["swish", "sum_product"])
+def test_other_threads_of_python_run_meanwhile(name: str) -> None:
+    """While a kernel runs, of one shape and of several. A thread that waits does not interrupt Python here."""
+    inputs = get(name).sample((3000, 2000), (2000,), dtype=torch.float64)
+    get(name)(*inputs)
+    turns, is_over = [], threading.Event()
+
+    def take_turns() -> None:
+        while not is_over.is_set():
+            turns.append(1)
+            time.sleep(0.0005)
+
+    other, interval = threading.Thread(target=take_turns), sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        other.start()
+        before = len(turns)
+        get(name)(*inputs)
+        taken = len(turns) - before
+    finally:
+        is_over.set()
+        sys.setswitchinterval(interval)
+        other.join()
+    assert taken > 2
 
 
 def test_the_first_call_of_all_threads_is_forward_and_backward(tmp_path: Path) -> None:
