@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 
 import building
 import gallery
@@ -42,42 +43,42 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    alike: dict[pytest.Item, str] = {}
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         formula, is_of_path = params.get("formula"), params.get("path") in ("cpu", "torch")
+        alike[item] = item.nodeid
         if (isinstance(formula, str) or is_of_path) and not item.get_closest_marker("xdist_group"):
-            group = formula if isinstance(formula, str) else _without(item.nodeid, params["path"], params.get("dtype"))
+            alike[item] = formula if isinstance(formula, str) else _without_path_and_type(item)
             # xdist takes what is after an @ for the group only if no ] is there
-            item.add_marker(pytest.mark.xdist_group(group.replace("]", ")")))
-    _mark_variants(items)
+            item.add_marker(pytest.mark.xdist_group(alike[item].replace("]", ")")))
+    _mark_variants(alike)
     items.sort(key=lambda item: (is_thorough(item), item.get_closest_marker("minutes") is None))
 
 
-def _without(name: str, *parts: object) -> str:
-    for part in parts:
-        name = name.replace(part, "") if isinstance(part, str) else name
-    return name
+def _without_path_and_type(item: pytest.Item) -> str:
+    name, _, variant = item.nodeid.removesuffix("]").partition("[")
+    left_out = {item.callspec.params["path"], str(item.callspec.params.get("dtype"))}
+    return f"{name}[{'-'.join(part for part in variant.split('-') if part not in left_out)}]"
 
 
-def _mark_variants(items: list[pytest.Item]) -> None:
-    """Of a test marked `few` the first variants are run every day, more with slow tests, the rest with thorough ones.
+def _mark_variants(alike: dict[pytest.Item, str]) -> None:
+    """Of a test marked `few` some variants are run every day, more with slow tests, the rest with thorough ones.
 
-    Those of one group count as one, for what they have in common takes longest.
+    Chosen by chance, the same each time. What is alike counts as one, for what they have in common takes longest.
     """
-    seen: dict[str, dict[str, None]] = {}
-    for item in items:
+    variants: dict[str, list[str]] = {}
+    for item, variant in alike.items():
+        variants.setdefault(item.nodeid.split("[")[0], []).append(variant)
+    for item, variant in alike.items():
         few = item.get_closest_marker("few")
-        if few is None:
-            continue
-        group = item.get_closest_marker("xdist_group")
-        variants = seen.setdefault(item.nodeid.split("[")[0], {})
-        variant = group.args[0] if group else item.nodeid
-        variants.setdefault(variant)
-        place = list(variants).index(variant)
-        if place >= few.kwargs["every_day"]:
-            item.add_marker("slow")
-        if place >= few.kwargs["slow"]:
-            item.add_marker("thorough")
+        if few is not None:
+            every = sorted({*variants[item.nodeid.split("[")[0]]}, key=lambda name: zlib.crc32(name.encode()))
+            place = every.index(variant)
+            if place >= few.kwargs["every_day"]:
+                item.add_marker("slow")
+            if place >= few.kwargs["slow"]:
+                item.add_marker("thorough")
 
 
 def is_thorough(item: pytest.Item) -> bool:

@@ -92,7 +92,7 @@ def check(op: Op, dtype: str, path: str, magnitudes: bool, bits: int) -> None:
         assert row.passes(BAR), row
 
 
-@pytest.mark.few(every_day=20, slow=60)
+@pytest.mark.few(every_day=8, slow=21)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("op", OPS, ids=str)

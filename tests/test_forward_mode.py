@@ -86,7 +86,7 @@ NESTED: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
 }
 
 
-@pytest.mark.few(every_day=8, slow=30)
+@pytest.mark.few(every_day=12, slow=80)
 @every
 @pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
 def test_nested(op: Op, nested: Callable[[Any, tuple[int, ...]], Any]) -> None:

@@ -54,7 +54,7 @@ def assert_gradients(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -
     assert gradgradcheck(function, inputs)
 
 
-@pytest.mark.few(every_day=4, slow=12)
+@pytest.mark.few(every_day=8, slow=42)
 @every
 def test_gradients_of_both_orders(op: Op) -> None:
     with rt.record_paths() as record:
@@ -121,7 +121,7 @@ BROADCASTS: dict[str, list[tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.few(every_day=5, slow=12)
+@pytest.mark.few(every_day=8, slow=30)
 @several
 @pytest.mark.parametrize("shapes", BROADCASTS)
 def test_broadcast_inputs_get_gradients_of_their_own_shape(op: Op, shapes: str) -> None:
@@ -173,7 +173,7 @@ def _requests() -> list[Any]:
     return cases
 
 
-@pytest.mark.few(every_day=5, slow=10)
+@pytest.mark.few(every_day=8, slow=30)
 @pytest.mark.parametrize(("op", "subset"), _requests())
 def test_every_subset_of_gradients(op: Op, subset: tuple[int, ...], calls: list[Any]) -> None:
     inputs = op.sample((4,))

@@ -23,7 +23,7 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(every_day=12, slow=44)
+@pytest.mark.few(every_day=12, slow=60)
 @every
 @all_dtypes
 def test_plain_tensors_take_one_cpu_kernel_each_way(op: Op, dtype: torch.dtype) -> None:

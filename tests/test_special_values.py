@@ -15,7 +15,7 @@ from building import build
 from gallery import DTYPES, OPS, Op, as_tuple, get, gradients
 from torch import Tensor
 
-pytestmark = pytest.mark.few(every_day=2, slow=9)
+pytestmark = pytest.mark.few(every_day=3, slow=14)
 
 rt = gallery.runtime()
 
