@@ -16,7 +16,9 @@ from rich.table import Table
 _FORMULAS = Path(__file__).parents[1] / "formulas"
 _TEN, _TEN_HARD = (Path(__file__).with_name(f"ten_{kind}operations.py") for kind in ("", "hard_"))
 _RUNS = 3
-_UNSET = "PYTHONDONTWRITEBYTECODE"  # pip compiles what it installs; a checkout is compiled where it is first imported
+_WITHOUT_BYTECODE = (
+    "PYTHONDONTWRITEBYTECODE"  # pip compiles what it installs; a checkout is compiled where it is first imported
+)
 
 
 def show(console: Console) -> None:
@@ -51,7 +53,7 @@ def _samples(arguments: list[str], is_fresh: bool) -> list[float]:
 
 
 def _seconds(arguments: list[str]) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != _UNSET}
+    environment = {name: value for name, value in os.environ.items() if name != _WITHOUT_BYTECODE}
     begun = time.perf_counter()
     command = [sys.executable, "-m", "gradgen", *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)

@@ -444,7 +444,7 @@ def test_transforms_within_a_compiler(op: Op) -> None:
     }
     for name, transformed in transforms.items():
         if torch.__version__ < (2, 13) and (name == "hessian" or (name == "jacrev" and op.outputs > 1)):
-            continue  # torch compiles no Jacobian of a function of several inputs or outputs
+            continue  # torch compiles no Hessian by several inputs, nor a Jacobian of several outputs
         compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
         assert_close({name: compiled(*inputs)}, {name: transformed(*inputs)})  # a failure tells the name
 
@@ -466,6 +466,42 @@ def test_a_transform_within_a_compiler_for_all_sizes_and_hyper_parameters(op: Op
         hyper = {name: default + k / 8 for name, (default, _) in op.hyper.items()}
         assert_close(compiled(*inputs, **hyper), slope(*inputs, **hyper))
     assert counter.frame_count <= 2 + bool(op.hyper)
+
+
+@pytest.mark.slow
+@with_a_compiler_that_knows_functions
+@pytest.mark.parametrize("op", first(["elu", "huber"]), ids=str)  # each takes the compiler long
+def test_what_transforms_gave_within_a_compiler_has_gradients(op: Op) -> None:
+    """By a weight that the transformed function reads, in every way to a second derivative, and forward."""
+    operation, inputs = op.function, op.sample((4,))
+
+    def by(transform: Callable[..., Any]) -> Callable[[Tensor, Tensor], Tensor]:
+        """The sum of squares of what a transform makes of a function of x."""
+
+        def function(x: Tensor, weight: Tensor) -> Tensor:
+            return total(transform(lambda x: total(operation(weight * x, *inputs[1:])))(x)) ** 2
+
+        return function
+
+    transforms: dict[str, Callable[..., Any]] = {
+        "hessian": hessian,
+        "jacfwd of grad": lambda f: jacfwd(grad(f)),
+        "jacrev of grad": lambda f: jacrev(grad(f)),
+        "vmap of grad of grad": lambda f: vmap(grad(grad(f))),
+        "jvp": lambda f: lambda x: jvp(f, (x,), (x,))[1],
+    }
+    for name, transform in transforms.items():
+        if name.startswith("vmap") and len(inputs) > 1:
+            continue  # the others would be of another shape
+        torch._dynamo.reset()
+        slopes = []
+        for function in (by(transform), torch.compile(by(transform), fullgraph=True, backend="aot_eager")):
+            weight = torch.full((), 1.25, dtype=torch.float64, requires_grad=True)
+            result = function(inputs[0], weight)
+            slopes.append(
+                torch.autograd.grad(result, weight, materialize_grads=True)[0] if result.requires_grad else None
+            )
+        assert_close({name: slopes[1]}, {name: slopes[0]})
 
 
 @with_a_compiler_that_knows_functions
