@@ -16,9 +16,8 @@ from rich.table import Table
 _FORMULAS = Path(__file__).parents[1] / "formulas"
 _TEN, _TEN_HARD = (Path(__file__).with_name(f"ten_{kind}operations.py") for kind in ("", "hard_"))
 _RUNS = 3
-_WITHOUT_BYTECODE = (
-    "PYTHONDONTWRITEBYTECODE"  # pip compiles what it installs; a checkout is compiled where it is first imported
-)
+# Unset for what is measured: pip compiles what it installs, and a checkout is compiled where it is first imported.
+_WITHOUT_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
 def show(console: Console) -> None:
