@@ -67,14 +67,14 @@ def _mark_variants(alike: dict[pytest.Item, str]) -> None:
 
     Chosen by chance, the same each time. What is alike counts as one, for what they have in common takes longest.
     """
-    variants: dict[str, list[str]] = {}
+    variants: dict[str, set[str]] = {}
     for item, variant in alike.items():
-        variants.setdefault(item.nodeid.split("[")[0], []).append(variant)
+        variants.setdefault(item.nodeid.split("[")[0], set()).add(variant)
+    every = {test: sorted(some, key=lambda name: (zlib.crc32(name.encode()), name)) for test, some in variants.items()}
     for item, variant in alike.items():
         few = item.get_closest_marker("few")
         if few is not None:
-            every = sorted({*variants[item.nodeid.split("[")[0]]}, key=lambda name: zlib.crc32(name.encode()))
-            place = every.index(variant)
+            place = every[item.nodeid.split("[")[0]].index(variant)
             if place >= few.kwargs["every_day"]:
                 item.add_marker("slow")
             if place >= few.kwargs["slow"]:

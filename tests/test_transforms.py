@@ -668,7 +668,11 @@ def test_a_transform_within_a_compiler_goes_by_the_gradients_own_formula(transfo
         }[transform]
         compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
         expected = torch.tensor(second if transform == "hessian" else right)
+        torch.testing.assert_close(transformed(torch.tensor(x)), expected)
         torch.testing.assert_close(compiled(torch.tensor(x)), expected)
+        leaf = torch.tensor(x, requires_grad=True)
+        torch.compile(function, fullgraph=True, backend="aot_eager")(leaf).sum().backward()
+        torch.testing.assert_close(leaf.grad, torch.tensor(right))
 
 
 @pytest.mark.slow
