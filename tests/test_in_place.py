@@ -165,6 +165,19 @@ class TestWhatTorchRefuses:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
 
+    def test_a_hook_on_what_was_overwritten(self, name: str) -> None:
+        """It is told of the gradient of the result, as with torch's own operations."""
+        leaf = torch.randn(4, requires_grad=True)
+        told = {}
+        for overwrite in (pair(name)[0], getattr(torch, f"{name}_")):
+            x = leaf * 1
+            x.retain_grad()
+            x.register_hook(lambda grad, of=overwrite: told.setdefault(of, grad))
+            (3 * overwrite(x)).sum().backward()
+            assert torch.equal(x.grad, torch.full((4,), 3.0))
+        one, other = told.values()
+        torch.testing.assert_close(one, other)
+
     def test_what_is_no_floating_tensor(self, name: str) -> None:
         with pytest.raises(NotImplementedError, match=f"{name}_"):
             pair(name)[0](torch.arange(3))
@@ -173,9 +186,11 @@ class TestWhatTorchRefuses:
 @pytest.mark.parametrize("name", OF_GALLERY)
 def test_nothing_is_kept_but_the_result(name: str) -> None:
     leaf = torch.randn(100, requires_grad=True)
-    x = leaf * 1
-    y = pair(name)[0](x)
-    assert [kept.data_ptr() for kept in y.grad_fn.saved_tensors] == [x.data_ptr()]
+    pair(name)[1](leaf)
+    x, kept = leaf * 1, []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        pair(name)[0](x)
+    assert [tensor.data_ptr() for tensor in kept] == [x.data_ptr()]
 
 
 @pytest.mark.parametrize("name", OF_GALLERY)

@@ -218,6 +218,101 @@ def test_gradients_of_a_sum(op: Op, shape: tuple[int, ...], monkeypatch: pytest.
         assert one.stride() == other.stride()
 
 
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "channels last": lambda x: x.to(memory_format=torch.channels_last),
+    "transposed": lambda x: x.transpose(0, 2).contiguous().transpose(0, 2),
+    "one channel": lambda x: x[:, :1].to(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("op", differentiable, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense tensors that lie alike are served, and so are gradients that do, or repeat one number."""
+    inputs = [layout(x.detach()).requires_grad_() for x in prepared(op, (2, 3, 4, 5))]
+    asked = [inputs[k] for k in op.differentiable]
+
+    def found() -> list[Tensor]:
+        results = as_tuple(op(*inputs))
+        weighted = sum([(result * torch.ones_like(result)).sum() for result in results])
+        totals = [weighted, results[0].sum()]
+        gradients = [torch.autograd.grad(t, asked, retain_graph=True, materialize_grads=True) for t in totals]
+        return [*results, *itertools.chain(*gradients)]
+
+    with monkeypatch.context() as without:
+        without.setattr(rt, "_native", None)
+        expected = found()
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
+    for one, other in zip(found(), expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
+def test_tensors_that_do_not_lie_alike_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    value, gate = torch.randn(2, 2, 3, 4, 5, requires_grad=True).unbind()
+    max_gate = get("max_gate")
+    expected = max_gate(value.contiguous(), gate.contiguous())
+    mixed = (value.contiguous(), gate.to(memory_format=torch.channels_last))
+    with monkeypatch.context() as watched:
+        watched.setattr(rt.Kernel, "__call__", refuse)
+        with pytest.raises(AssertionError, match="left to Python"):
+            max_gate(*mixed)
+    assert torch.equal(max_gate(*mixed), expected)
+
+
+class TestInPlace:
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    @pytest.mark.parametrize("name", ["exp", "relu"])
+    def test_it_gives_what_python_gives(self, name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+        op = get(name)
+        overwrite = getattr(op.code, f"{name}_")
+        (leaf,) = prepared(op, (300, 3), dtype)
+        monkeypatch.setattr(rt.Kernel, "overwrite", refuse)
+        for layout in (lambda x: x * 1, lambda x: (x * 1).t(), lambda x: x.detach().clone()):
+            x = layout(leaf)
+            if x._base is not None:
+                x = x.clone(memory_format=torch.preserve_format)
+            expected, address, version = op(x), x.data_ptr(), x._version
+            assert overwrite(x) is x
+            assert torch.equal(x, expected)
+            assert (x.data_ptr(), x._version) == (address, version + 1)
+            if not x.requires_grad:
+                continue
+            assert is_native(x)
+            assert x.grad_fn.name() == f"{name.capitalize()}InplaceFunctionBackward"
+            gradients = [torch.autograd.grad(y.sum(), leaf, retain_graph=True)[0] for y in (x, expected)]
+            assert torch.equal(*gradients)
+
+    def test_gradcheck(self) -> None:
+        x = prepared(get("exp"), dtype=torch.float64)[0]
+        exp_ = get("exp").code.exp_
+        assert is_native(exp_(x * 1))
+        assert torch.autograd.gradcheck(lambda x: exp_(x * 1), x)
+        assert torch.autograd.gradgradcheck(lambda x: exp_(x * 1), x)
+
+    def test_what_may_not_be_written_to_is_left_to_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        relu, x = get("relu").code, prepared(get("relu"))[0]
+        served = []
+        own = rt.Kernel.quick_overwrite
+        monkeypatch.setattr(rt.Kernel, "quick_overwrite", lambda *given: served.append(own(*given)) or served[-1])
+        with torch.inference_mode():
+            inferred = torch.randn(5)
+            relu.relu_(inferred)
+        assert served == [True]
+        with torch.no_grad():
+            relu.relu_(x)
+        assert served == [True, True]
+        for others in (x, x[1:], inferred):
+            with pytest.raises(RuntimeError):
+                relu.relu_(others)
+        relu.relu_((x * 1)[1:])
+        with torch.inference_mode():
+            relu.relu_(torch.randn(5).mul(1))
+            relu.relu_(x.detach().clone())
+        assert served == [True, True, False, False, False, False, True, True]
+
+
 def test_batched_gradients() -> None:
     x = X.clone().requires_grad_()
     grads = torch.stack([torch.ones(6), torch.arange(6.0)])
