@@ -1,4 +1,4 @@
-"""python -m benchmarks cpu | gpu | build | launch | sums: see docs/performance.md."""
+"""python -m benchmarks cpu | gpu | build | launch | layouts | sums: see docs/performance.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import generator, launch, report, sums
+from benchmarks import generator, launch, layouts, report, sums
 from benchmarks.cases import CASES, Case, built
 from benchmarks.machine import description
 from benchmarks.measure import COMPILED, EAGER, JITERATOR, LIGER, OWN, Bench
@@ -84,6 +84,13 @@ def launch_command() -> None:
     launch.show(Console())
 
 
+@main.command("layouts")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+def layouts_command(device: str) -> None:
+    """Operands that are not contiguous, that broadcast, and results written over their inputs."""
+    layouts.show(Console(), device)
+
+
 @main.command("sums")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 def sums_command(device: str) -> None:
@@ -114,6 +121,12 @@ def _run(
     powers = [int(size) for size in sizes.split(",")] if sizes else default_sizes
     kinds = [getattr(torch, dtype) for dtype in dtypes.split(",")]
     results = report.Results(device, description(device))
+    results.options = {
+        "types": dtypes,
+        "sizes": " ".join(f"2^{power}" for power in powers),
+        "processes": processes or default_processes,
+        "seconds a figure": seconds or default_seconds,
+    }
     slug = (results.machine.get("gpu") or results.machine["processor"]).lower().replace(" ", "-")
     stem = out or report.RESULTS / f"{device}-{slug}"
     console = Console()
@@ -157,6 +170,7 @@ def _run(
                         results.left_out.append(f"{case.name}, {kind}")
                 tell(f"{kind} is measured")
                 results.write(stem)
+    results.options["seconds in all"] = round(time.monotonic() - begun)
     report.show(results, console)
     results.save(stem)
     if record:

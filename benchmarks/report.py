@@ -19,6 +19,7 @@ from benchmarks.measure import COPY, DIRECTIONS, GRADGEN, Row
 
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
+_SHOWN = (1 << 10, 1 << 18, 1 << 24)  # elements at which the document has each operation, on a processor
 _MOST_ROWS = 100  # of a table that is printed; beyond that there is the summary
 
 
@@ -34,6 +35,7 @@ class Results:
         saved: bytes an element that are kept for backward, by operation and by whom.
         left_out: what there was no time for.
         notes: what went wrong.
+        options: what was asked for, and the seconds that the whole took.
     """
 
     device: str
@@ -43,6 +45,7 @@ class Results:
     saved: dict[str, dict[str, float]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def save(self, stem: Path) -> None:
         """Write JSON and the plot, if there is anything to show, beside each other."""
@@ -162,7 +165,6 @@ def _summary(results: Results) -> list[Sheet]:
         return []
     dtypes = list(dict.fromkeys(dtype for _, dtype, _, _ in groups))
     sizes = sorted({n for _, _, n, _ in groups})
-    columns = [(dtype, direction) for dtype in dtypes for direction in DIRECTIONS]
     ratios: list[list[str]] = []
     shares: list[list[str]] = []
     for direction in DIRECTIONS:
@@ -172,20 +174,41 @@ def _summary(results: Results) -> list[Sheet]:
             ratios.append([direction, _power(n), *(_middle([times for _, times in pairs], "{:.2f}") for pairs in best)])
             copied = [[share for group in alike if (share := ratio(group, COPY)) is not None] for alike in found]
             shares.append([direction, _power(n), *(_middle(each, "{:.0%}") for each in copied)])
-    large = [
-        [op, *(_at_most(groups.get((op, dtype, sizes[-1], direction))) for dtype, direction in columns)]
-        for op in dict.fromkeys(op for op, _, _, _ in groups)
-    ]
     over = "the median of the operations (the least, the most)"
     return [
         Sheet(f"Time of the best other in gradgen's, {over}", ["", "elements", *dtypes], ratios),
         Sheet(f"Bytes per second in the copy's, {over}", ["", "elements", *dtypes], shares),
-        Sheet(
-            f"At {_power(sizes[-1])} elements: bytes per second in the copy's; time of the best other in gradgen's",
-            ["op", *(f"{dtype} {direction}" for dtype, direction in columns)],
-            [row for row in large if any(row[1:])],
-        ),
+        _by_op(results, sizes[-1]),
     ]
+
+
+def _by_op(results: Results, n: int) -> Sheet:
+    """Each operation beside the copy and the best of the others."""
+    groups = grouped(results.rows)
+    columns = [(d, way) for d in dict.fromkeys(dtype for _, dtype, _, _ in groups) for way in DIRECTIONS]
+    rows = [
+        [op, *(_at_most(groups.get((op, dtype, n, direction))) for dtype, direction in columns)]
+        for op in dict.fromkeys(op for op, _, _, _ in groups)
+    ]
+    return Sheet(
+        f"At {_power(n)} elements: bytes per second in the copy's; time of the best other in gradgen's",
+        ["op", *(f"{dtype} {direction}" for dtype, direction in columns)],
+        [row for row in rows if any(row[1:])],
+    )
+
+
+def _spreads(results: Results) -> Sheet:
+    """How far apart the quartiles of gradgen's figures are."""
+    groups = grouped(results.rows)
+    dtypes = list(dict.fromkeys(dtype for _, dtype, _, _ in groups))
+    rows = []
+    for direction in DIRECTIONS:
+        for n in sorted({n for _, _, n, _ in groups}):
+            found = [[group[GRADGEN] for group in _alike(groups, dtype, n, direction)] for dtype in dtypes]
+            apart = [[(row.high - row.low) / row.median for row in each] for each in found]
+            rows.append([direction, _power(n), *(_middle(each, "{:.0%}") for each in apart)])
+    title = "The quartiles of gradgen's time, how far apart, the median of the operations (the least, the most)"
+    return Sheet(title, ["", "elements", *dtypes], rows)
 
 
 def _alike(
@@ -238,19 +261,20 @@ def _first_calls(results: Results) -> Sheet:
 
 
 def markdown(results: Results, plotted: str) -> str:
-    """What stands in the document: of a GPU the summary, of a processor how long each of the others takes.
+    """What stands in the document: the summary, or of a processor how long each of the others takes.
 
     Args:
         results: what was found.
         plotted: where the plot lies, from the document.
     """
-    about = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    about = ", ".join(f"{name} {value}" for name, value in (results.machine | results.options).items())
     lines = [f"### On {results.machine.get('gpu') or results.machine['processor']}", "", about + ".", ""]
     sizes = sorted({row.n for row in results.rows})
     if results.device == "cuda":
-        sheets = [*_summary(results), _peers(results, sizes[-1:])]
+        sheets = [*_summary(results), _peers(results, sizes[-1:]), _spreads(results)]
     else:
-        sheets = [_peers(results, sizes), _saved(results)]
+        large = [_by_op(results, n) for n in sizes if n in _SHOWN]
+        sheets = [_peers(results, sizes), *large, _spreads(results), _saved(results)]
     for sheet in (*sheets, _first_calls(results)):
         lines += sheet.markdown() if sheet.rows else []
     for title, remarks in (("What went wrong", results.notes), ("There was no time for", _by_type(results.left_out))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +38,8 @@ class Timing:
 def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> dict[str, Timing]:
     """The time of one call of each function.
 
-    All are warmed up; then they are sampled in turn. A sample is as many calls as last `SHORTEST`.
+    All are warmed up; then they are sampled in turn, in another order each time, for what one leaves in the caches and
+    in the allocator is to help none more than others. A sample is as many calls as last `SHORTEST`.
 
     Args:
         calls: the functions, each of a number that tells which of several sets of buffers to use.
@@ -54,12 +56,14 @@ def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> dict
         counts[name] = max(1, round(shortest / once))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     which = {name: itertools.count() for name in calls}
+    order, chance = [*calls], random.Random(0)
     begun = time.perf_counter()
     for turn in range(_ROUNDS):
         if turn >= _FEWEST and time.perf_counter() - begun > seconds * len(calls):
             break
-        for name, call in calls.items():
-            samples[name].append(sample(call, counts[name], which[name]))
+        chance.shuffle(order)
+        for name in order:
+            samples[name].append(sample(calls[name], counts[name], which[name]))
     return {name: Timing.of(found) for name, found in samples.items()}
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from torch import Tensor
 
-from benchmarks import measure, report, timing
+from benchmarks import generator, launch, layouts, measure, report, sums, timing
 from benchmarks.__main__ import main
 from benchmarks.cases import CASES, Case, built, load
 from benchmarks.measure import COMPILED, COPY, DIRECTIONS, EAGER, GRADGEN, OWN, Bench, Row
@@ -42,6 +43,27 @@ def test_every_figure_is_there(results: report.Results) -> None:
         assert all(0 < row.low <= row.median <= row.high for row in group.values())
     assert results.saved["relu"][GRADGEN] == 4
     assert results.machine["torch"] == torch.__version__
+    assert results.options["types"] == "float32,bfloat16"
+    assert results.options["sizes"] == "2^6 2^10"
+    assert results.options["seconds in all"] > 0
+
+
+def test_a_record_of_former_days_is_read(results: report.Results, tmp_path: Path) -> None:
+    results.write(tmp_path / "former")
+    content = json.loads((tmp_path / "former.json").read_text())
+    del content["options"]
+    (tmp_path / "former.json").write_text(json.dumps(content))
+    assert report.Results.load(tmp_path / "former.json").rows == results.rows
+
+
+def test_what_stands_in_the_document_of_a_processor(results: report.Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_SHOWN", (1 << 10,))
+    lines = report.markdown(results, "plot.png").splitlines()
+    assert len([line for line in lines if line.startswith("| relu | ")]) == 2  # one is of what is saved
+    assert [line for line in lines if line.startswith("At 2^10 elements:")]
+    assert not [line for line in lines if line.startswith("At 2^6 elements:")]
+    assert "quartiles" in "".join(lines)
+    assert "types float32,bfloat16, sizes 2^6 2^10" in lines[2]
 
 
 def test_what_is_saved_can_be_read_again(results: report.Results, tmp_path: Path) -> None:
@@ -67,6 +89,15 @@ def test_medians_and_quartiles() -> None:
     assert timing.Timing.of([1.0, 2.0, 3.0, 4.0, 100.0]) == timing.Timing(3.0, 2.0, 4.0, 5)
     found = timing.side_by_side({"a": lambda k: None, "b": lambda k: sum(range(2000))}, "cpu", 0.01)
     assert found["a"].median < found["b"].median
+
+
+def test_functions_are_called_in_changing_order() -> None:
+    called: list[str] = []
+    names = "abcd"
+    timing.side_by_side({name: lambda k, name=name: called.append(name) for name in names}, "cpu", 0.01)
+    turns = [name for name, before in zip(called, ["", *called], strict=False) if name != before]
+    rounds = ["".join(turns[k : k + 4]) for k in range(4, len(turns) - 3, 4)]
+    assert len({*rounds}) > 2
 
 
 def test_traffic_counts_each_input_and_result_once() -> None:
@@ -233,3 +264,49 @@ def test_long_tables_are_printed_as_a_summary(capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr().out
     assert "op59" in printed
     assert "how many times as long others take" not in printed
+
+
+def test_how_long_the_generator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(generator, "_seconds", lambda arguments: commands.append(arguments) or 0.25 * len(commands))
+    done = CliRunner().invoke(main, ["build"])
+    assert done.exit_code == 0, done.output
+    assert "the gallery, nothing to do" in done.output
+    fresh = [command[-1] for command in commands if command[1].endswith("swish.py")]
+    assert len({*fresh}) == len(fresh) == 3  # an empty folder each time
+
+
+def test_the_generator_is_a_command_that_may_fail(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text("x\n")
+    assert generator._seconds(["--version"]) > 0
+    with pytest.raises(subprocess.CalledProcessError):
+        generator._seconds(["build", str(tmp_path / "none.py"), "-o", str(tmp_path)])
+
+
+@pytest.mark.xdist_group("native")
+def test_where_the_time_of_a_small_call_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_SECONDS", 1e-4)
+    monkeypatch.setattr(launch._runtime, "_native", None)
+    done = CliRunner().invoke(main, ["launch"])
+    assert done.exit_code == 0, done.output
+    for way in ("by C and Python", "by C++"):
+        assert f"Forward and backward {way}" in done.output
+    assert done.output.count("F.silu(x)") == 4
+
+
+def test_other_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "_SECONDS", 1e-4)
+    monkeypatch.setattr(layouts, "_SIZES", (16,))
+    done = CliRunner().invoke(main, ["layouts"])
+    assert done.exit_code == 0, done.output
+    assert "channels last" in done.output
+    assert "relu_" in done.output
+
+
+@pytest.mark.slow
+def test_gradients_of_inputs_that_broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "_SECONDS", 1e-4)
+    monkeypatch.setattr(sums, "_SIZES", (1 << 12,))
+    done = CliRunner().invoke(main, ["sums"])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("channel_swish") == done.output.count("bias_gelu") == 4
