@@ -83,10 +83,7 @@ STRANGE = {
     "a meta tensor": lambda: x(4, device="meta"),
     "a sparse tensor": lambda: x(4).to_sparse(),
     "a quantised tensor": lambda: torch.quantize_per_tensor(x(4), 0.1, 0, torch.qint8),
-    "a transpose": lambda: x(2, 3).t(),
-    "a slice": lambda: x(8)[::2],
     "an expanded tensor": lambda: x(1).expand(4),
-    "channels last": lambda: x(1, 2, 3, 4).to(memory_format=torch.channels_last),
     "an integer tensor": lambda: torch.arange(4),
     "a complex tensor": lambda: torch.zeros(4, dtype=torch.complex64),
     "a list": lambda: [1.0, 2.0],
@@ -100,6 +97,20 @@ STRANGE = {
 def test_it_leaves_what_is_not_plain_and_contiguous(make: Callable[[], Any]) -> None:
     assert _SWISH.quick((make(),), BETA) is None
     assert _SWISH.quick((x(4),), BETA) is not None
+
+
+@pytest.mark.parametrize(
+    "strided",
+    [x(2, 3).t(), x(8)[::2], x(1, 2, 3, 4).to(memory_format=torch.channels_last)],
+    ids=["a transpose", "a slice", "channels last"],
+)
+def test_in_c_it_leaves_what_is_not_contiguous(strided: Tensor, way: str) -> None:
+    found = _SWISH.quick((strided,), BETA)
+    assert (found is None) == (way == "C")
+    for result in found or ():
+        expected = _SWISH((strided,), BETA)[0]
+        assert torch.equal(result, expected)
+        assert result.stride() == expected.stride() == (2 * strided).stride()
 
 
 @pytest.mark.parametrize(

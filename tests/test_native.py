@@ -222,13 +222,18 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "channels last": lambda x: x.to(memory_format=torch.channels_last),
     "transposed": lambda x: x.transpose(0, 2).contiguous().transpose(0, 2),
     "one channel": lambda x: x[:, :1].to(memory_format=torch.channels_last),
+    "a part of the columns": lambda x: torch.cat([x, x], 3)[..., 1:5],
+    "a part of the channels": lambda x: torch.cat([x, x], 1)[:, 2:4],
+    "every other column": lambda x: x[..., ::2],
+    "one column": lambda x: x[..., :1],
+    "long rows with gaps": lambda x: x.reshape(2, 60).repeat(2, 10)[:, :571],
 }
 
 
 @pytest.mark.parametrize("op", differentiable, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dense tensors that lie alike are served, and so are gradients that do, or repeat one number."""
+    """Dense tensors that lie alike are served, and in order with gaps; such gradients too, and that repeat a number."""
     inputs = [layout(x.detach()).requires_grad_() for x in prepared(op, (2, 3, 4, 5))]
     asked = [inputs[k] for k in op.differentiable]
 
@@ -238,6 +243,30 @@ def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: 
         totals = [weighted, results[0].sum()]
         gradients = [torch.autograd.grad(t, asked, retain_graph=True, materialize_grads=True) for t in totals]
         return [*results, *itertools.chain(*gradients)]
+
+    with monkeypatch.context() as without:
+        without.setattr(rt, "_native", None)
+        expected = found()
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
+    for one, other in zip(found(), expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
+@pytest.mark.parametrize("op", SEVERAL, ids=str)
+def test_operands_with_gaps_broadcast(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in order by itself, as the halves of what a linear layer gave, and a column of another."""
+    inputs = []
+    for k, x in enumerate(prepared(op, (3, 600))):
+        wide = torch.cat([x.detach(), x.detach()], 1)
+        inputs.append((wide[:, k : 300 + k], wide[:, 300:600], wide[:, :1])[k % 3].requires_grad_())
+    asked = [inputs[k] for k in op.differentiable]
+
+    def found() -> list[Tensor]:
+        results = as_tuple(op(*inputs))
+        weighted = sum([(result * torch.arange(300.0)).sum() for result in results])
+        return [*results, *torch.autograd.grad(weighted, asked)]
 
     with monkeypatch.context() as without:
         without.setattr(rt, "_native", None)
