@@ -475,7 +475,7 @@ every_conversion = pytest.mark.parametrize(
     [
         (torch.bfloat16, "cc"),
         (torch.float16, "cc"),
-        (torch.float16, "cc -U__FLT16_MAX__"),  # by the bits
+        (torch.float16, "cc -U__FLT16_MAX__ -U__F16C__"),  # by the bits
         (torch.float16, "cc -D__AVX512FP16__"),  # by the compiler, where it knows the type
     ],
     ids=["bfloat16", "float16", "float16 by bits", "float16 by type"],
@@ -506,6 +506,26 @@ def test_conversions_for_all_bit_patterns(
         assert paths_of(rt, lambda f=factor: kernel((x,), (f,))) == ["cpu"]
         (y,) = kernel((x,), (factor,))
         assert torch.equal(bits(y), bits((x.float() * torch.tensor(factor, dtype=torch.float32)).to(dtype)))
+
+
+@every_conversion
+def test_results_of_halves_end_where_they_end(
+    rt: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, compiler: str
+) -> None:
+    """Whatever the count beside vectors and strips that they are converted in, and written over their input, too."""
+    monkeypatch.setenv("CC", compiler)
+    kernel = identity(rt, name="halves")
+    for count in (1, 7, 8, 9, 255, 256, 257, 300, 519):
+        around = torch.full((count + 16,), 77.0, dtype=dtype)
+        x = around[8:-8].copy_(torch.randn(count).to(dtype))
+        expected = x.clone()
+        assert torch.equal(kernel((x,))[0], expected)
+        dense = torch.full((count,), 77.0, dtype=dtype).copy_(x)
+        kernel._run_fused("cpu", (dense,), (), (True,), None, [around[8:-8]])
+        assert torch.equal(around[8:-8], expected)
+        assert around[:8].eq(77.0).all()
+        assert around[-8:].eq(77.0).all()
+        assert torch.equal(kernel.overwrite(dense), expected)
 
 
 @every_conversion
