@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +98,52 @@ def test_saved_tensors_of_a_node_in_cpp(monkeypatch: pytest.MonkeyPatch) -> None
         assert not hasattr(swish(x).grad_fn, name)
     assert not isinstance(swish(x).grad_fn, torch.autograd.graph.Node)
     assert not hasattr(torch.nn.functional.silu(x).grad_fn, "saved_tensors")
+
+
+def run(script: str) -> list[str]:
+    """What a script prints, in a process of its own: torch is in disorder after some of its errors."""
+    text = "import sys, threading, torch\nfrom generated.swish import swish\n" + textwrap.dedent(script)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=600, cwd=gallery.ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_forward_mode_in_several_threads() -> None:
+    found = run("""
+        from torch.autograd import forward_ad
+        def enter():
+            try:
+                with forward_ad.dual_level():
+                    print("entered")
+            except RuntimeError as error:
+                print(error)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(torch.ones(2), torch.ones(2))
+            thread = threading.Thread(target=enter)
+            thread.start()
+            thread.join()
+            print(*[round(slope, 4) for slope in forward_ad.unpack_dual(swish(dual)).tangent.tolist()])
+    """)
+    assert len(found) == 2
+    assert "forward" in found[0].lower()
+    assert found[1] == "0.9277 0.9277"
+
+
+@pytest.mark.parametrize("transform", ["grad(lambda x: f(x).sum())", "jacrev(f)"])
+def test_reverse_mode_within_an_export(transform: str) -> None:
+    """An error, and no wrong program."""
+    found = run(f"""
+        class Slope(torch.nn.Module):
+            def forward(self, x):
+                f = swish
+                return torch.func.{transform}(x)
+        try:
+            torch.export.export(Slope(), (torch.ones(3),))
+            print("exported")
+        except Exception as error:
+            print(type(error).__name__, str(error).replace(chr(10), " "))
+    """)
+    assert re.search("Cannot access data pointer|Unsupported functorch tracing attempt", found[-1]), found
 
 
 def test_masked_tensors() -> None:

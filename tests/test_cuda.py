@@ -124,6 +124,22 @@ def test_kernels_with_sums_compile_for_cuda(dtype: torch.dtype) -> None:
         assert "bytes stack frame" not in told or re.search(r"\b0 bytes stack frame", told), told
 
 
+@pytest.mark.few(every_day=3, slow=12)
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.differentiable) > 1], ids=str)
+def test_kernels_with_sums_fit_into_registers(op: Op, dtype: torch.dtype, arch: str) -> None:
+    """Of the gradient of the last input, which is a column."""
+    kernel, column = op.kernels["backward"], op.tensors[op.differentiable[-1]]
+    sums = tuple(result == f"grad_{column}" for result in kernel.results)
+    columns = tuple(tensor == column for tensor in kernel.tensors)
+    assert any(sums)
+    source = kernel.cuda_rows_source(dtype, None, None, sums, columns)
+    told = nvrtc.compile(source, arch, kernel.cuda_options(dtype)).told
+    assert sum(map(int, re.findall(r"(\d+) bytes spill stores", told))) <= SPILLED["backward"], told
+
+
 @needs_nvrtc
 def test_what_would_not_be_exact_is_found() -> None:
     text = """extern "C" __global__ void kernel(float *x) { x[0] = sqrtf(x[1]) + x[2] / x[3]; }"""
@@ -562,6 +578,34 @@ def test_what_is_launched_gives_what_cpu_kernels_do(
         outputs = [torch.full(shape, 77.0, dtype=dtype) for shape in own]
         launch([grad, *inputs], outputs, [], sums)
         torch.testing.assert_close(tuple(outputs), kernel((grad, *inputs), (), None, own))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sums_have_more_rows_than_a_few(
+    dtype: torch.dtype, launchers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is written of a sum to be added later is little beside what it is made of."""
+    monkeypatch.setattr(rt, "_FEW_SUMS", 64)
+    widths: list[int] = []
+    own_width = rt._width
+    monkeypatch.setattr(rt, "_width", lambda *given: widths.append(own_width(*given)) or widths[-1])
+    kernel, shapes = get("sum_product").kernels["backward"], ((600, 24), (24,), ())
+    inputs = [torch.randn(shape).to(dtype) for shape in shapes]
+    launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 4, (True,) * 3, (False, True, True)))
+    grad, own = torch.randn(600, 24).to(dtype), [torch.Size(shape) for shape in shapes]
+    outputs = [torch.full(shape, 77.0, dtype=dtype) for shape in own]
+    launch([grad, *inputs], outputs, [], (False, True, True))
+    assert 600 * 24 / 32 < widths[-1] <= 600 * 24 / 16
+    torch.testing.assert_close(tuple(outputs), kernel((grad, *inputs), (), None, own))
+
+
+def test_sums_take_less_memory_than_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "_multiprocessors", lambda device: 132)
+    for power in range(10, 29):
+        for lanes in (4, 8):  # of float32, and of the types of 16 bits
+            width = rt._width(1 << power, 1024, rt._most_columns(0, lanes, 1 << power, sums=True), lanes)
+            assert 8 * width <= max(1 << 19, 16 // lanes * (1 << power) // 4)
+            assert width % 1024 == 0
 
 
 LAYOUTS: dict[str, tuple[tuple[int, ...], Callable[[Tensor], Tensor]]] = {

@@ -129,14 +129,19 @@ def test_autocast_and_checkpointing(op: Op, dtype: torch.dtype) -> None:
 
 
 @gpu
-def test_a_training_step_in_a_captured_graph() -> None:
-    mish = get("mish")
+@pytest.mark.parametrize("name", ["mish", "sum_product"])
+def test_a_training_step_in_a_captured_graph(name: str) -> None:
+    """With a weight that torch multiplies by, and with one of which the kernel itself sums the gradient."""
+    op = get(name)
     x = torch.linspace(-3, 3, 4096, device="cuda")
     weight = torch.full((), 0.5, device="cuda", requires_grad=True)
 
+    def loss() -> Tensor:
+        return (op(x, weight, x) if len(op.tensors) == 3 else op(weight * x)).square().sum()
+
     def step() -> None:
         weight.grad = None
-        mish(weight * x).sum().backward()
+        loss().backward()
 
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -147,7 +152,7 @@ def test_a_training_step_in_a_captured_graph() -> None:
     graph = torch.cuda.CUDAGraph()
     weight.grad = None
     with torch.cuda.graph(graph):
-        mish(weight * x).sum().backward()
+        loss().backward()
     with torch.no_grad():
         weight.fill_(1.5)
     graph.replay()

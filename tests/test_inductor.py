@@ -7,10 +7,11 @@ from collections.abc import Callable
 import gallery
 import pytest
 import torch
-from gallery import EACH_FUNCTION, OPS, Op, as_tuple, get, gradients
+from gallery import EACH_FUNCTION, EACH_KIND, OPS, Op, as_tuple, get, gradients
 from test_paths import disagreement, scales, special_values
 from torch import Tensor
 from torch._inductor import metrics
+from torch.func import jvp, vmap
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +67,42 @@ def test_the_whole_gallery(ops: list[Op]) -> None:
         assert (ours is None) == (expected is None)
         if ours is not None:
             torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.__version__ < (2, 13), reason="since torch 2.13")
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [op for op in OPS if op.name in EACH_KIND],
+        pytest.param([op for op in OPS if op.name not in EACH_KIND], marks=pytest.mark.thorough),
+    ],
+    ids=["of each kind", "others"],
+)
+def test_transforms(ops: list[Op]) -> None:
+    """torch.func within what the code generator compiles gives what it gives without."""
+
+    def summed(op: Op) -> Callable[..., Tensor]:
+        function, hyper = op.function, op.others
+
+        def result(*given: Tensor) -> Tensor:
+            return sum(y.square().sum() for y in as_tuple(function(*[2 * tensor for tensor in given], **hyper)))
+
+        return result
+
+    prepared = [(summed(op), tuple(op.differentiable), len(op.tensors)) for op in ops]
+
+    def function(*inputs: Tensor) -> list[Tensor]:
+        found: list[Tensor] = []
+        for result, wrt, count in prepared:
+            given, inputs = inputs[:count], inputs[count:]
+            slopes = torch.func.grad(result, argnums=wrt)
+            found += [*slopes(*given), *vmap(slopes)(*given), *jvp(result, given, given)]
+        return found
+
+    inputs = [tensor for k, op in enumerate(ops) for tensor in op.sample((16 + k,), dtype=torch.float32)]
+    compiled = torch.compile(function, fullgraph=True)
+    for found, expected in zip(compiled(*inputs), function(*inputs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_op_and_its_neighbours_are_one_kernel() -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 from building import build
+from gallery import OPS, ROOT, Op
 from torch import nn
 
 from gradgen.errors import GradgenError
@@ -47,6 +48,38 @@ def test_the_module_has_a_parameter_with_the_initial_value(ops: ModuleType) -> N
     assert repr(ops.Prelu(3)) == "Prelu(channels=3, weight=0.25)"
     assert ops.Prelu(3, 0.5, dtype=torch.float64).weight.tolist() == [0.5] * 3
     assert ops.Prelu(3, dtype=torch.float64).weight.dtype is torch.float64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", [op for op in OPS if any(type(d) is float for d, _ in op.hyper.values())], ids=str)
+def test_hyper_parameters_of_the_gallery_may_be_learned(op: Op, tmp_path: Path) -> None:
+    """One for each channel, with the values and gradients of the number that it is there."""
+    spec = (ROOT / "formulas" / f"{op.module}.py").read_text()
+    learned, count = re.subn(r"(\w+): float = ([\w.]+)", r"\1: Tensor(init=\2, per_channel=True)", spec)
+    assert count >= len(op.hyper)
+    built, _ = build(learned, tmp_path)
+    module = getattr(built, op.class_name)(2, dtype=torch.float64)
+    inputs = op.sample((3, 2, 4), grad=True)
+    assert {name: p.tolist() for name, p in module.named_parameters()} == {
+        name: [default] * 2 for name, (default, _) in op.hyper.items()
+    }
+    torch.testing.assert_close(module(*inputs), op(*inputs))
+    with torch.no_grad():
+        for name, (_, other) in op.hyper.items():
+            getattr(module, name)[1] = other
+    result = module(*inputs)
+    for channel, hyper in enumerate(({}, op.others)):
+        own = [x.detach()[:, channel].requires_grad_() for x in inputs]
+        expected = op(*own, **hyper)
+        torch.testing.assert_close(result[:, channel], expected)
+        for k in op.differentiable:
+            (slope,) = torch.autograd.grad(result[:, channel].sum(), inputs[k], retain_graph=True)
+            (expected_slope,) = torch.autograd.grad(expected.sum(), own[k], retain_graph=True)
+            torch.testing.assert_close(slope[:, channel], expected_slope)
+    function, parameters = getattr(built, op.name), [p.detach()[:, None] for p in module.parameters()]
+    leaves = [p.requires_grad_() for p in parameters]
+    assert torch.autograd.gradcheck(lambda *leaves: function(*[x.detach() for x in inputs], *leaves), leaves)
+    assert torch.autograd.gradgradcheck(lambda *leaves: function(*[x.detach() for x in inputs], *leaves), leaves)
 
 
 def test_the_function_takes_it_as_any_input(ops: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +204,31 @@ def test_bad_arguments_are_told_as_the_op_tells_them() -> None:
         torch.ops.gradgen.swish(torch.arange(3))
     with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         torch.ops.gradgen.max_gate(torch.zeros(2), torch.zeros(3))
+
+
+@pytest.mark.slow
+def test_the_gallery_is_built_with_its_operators(tmp_path: Path) -> None:
+    """By the command itself; in another process, for here there are operators of the same names."""
+    package = tmp_path / "built_with_operators"
+    done = CliRunner().invoke(main, ["build", str(gallery.ROOT / "formulas"), "--library", "-o", str(package)])
+    assert done.exit_code == 0, done.output
+    script = f"""
+import importlib, sys, torch
+sys.path[:0] = [{str(tmp_path)!r}, {str(Path(__file__).parent)!r}]
+from gallery import OPS, as_tuple
+for op in OPS:
+    module = importlib.import_module("built_with_operators." + op.module)
+    operator, inputs = getattr(torch.ops.gradgen, op.name), op.sample((4, 3), grad=True)
+    found, expected = (as_tuple(f(*inputs, **op.others)) for f in (operator, getattr(module, op.name)))
+    leaves = [inputs[k] for k in op.differentiable]
+    both = [torch.autograd.grad(sum(y.sum() for y in results), leaves) for results in (found, expected)]
+    assert all(map(torch.equal, (*found, *both[0]), (*expected, *both[1]))), op.name
+    assert "generated" not in [name.partition(".")[0] for name in sys.modules], op.name
+    torch.library.opcheck(operator.default, tuple(inputs), test_utils="test_schema")
+    print(op.name)
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    assert told.stdout.split() == [op.name for op in OPS], told.stderr
 
 
 def test_it_can_be_registered_again() -> None:

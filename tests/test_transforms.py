@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -292,10 +293,11 @@ def test_gradients_through_vmap(op: Op) -> None:
 def test_jacobians(op: Op) -> None:
     inputs = op.sample((3,))
     positions = tuple(op.differentiable)
-    found = jacrev(lambda *t: torch.stack(as_tuple(op(*t))), argnums=positions)(*inputs)
     expected = jacrev(lambda *t: torch.stack(as_tuple(op.reference(*t))), argnums=positions)(*inputs)
-    assert_close(found, expected)
-    assert found[0].shape == (op.outputs, 3, 3)
+    for jacobian in (jacrev, jacfwd):
+        found = jacobian(lambda *t: torch.stack(as_tuple(op(*t))), argnums=positions)(*inputs)
+        assert_close(found, expected)
+        assert found[0].shape == (op.outputs, 3, 3)
 
 
 @every
@@ -312,23 +314,22 @@ def test_jacobians_and_hessians_in_batches(op: Op, strategy: str) -> None:
     """By torch.autograd.grad with `is_grads_batched`, which has a vmap of its own."""
     inputs = op.sample((3,))
 
-    def function(*leaves: Tensor) -> Tensor:
+    def function(*leaves: Tensor, of: Callable[..., Any] = op) -> Tensor:
         rest = iter(leaves)
-        results = as_tuple(op(*[next(rest) if k in op.differentiable else x for k, x in enumerate(inputs)]))
+        results = as_tuple(of(*[next(rest) if k in op.differentiable else x for k, x in enumerate(inputs)]))
         return sum((1 + k) * result for k, result in enumerate(results))  # type: ignore[return-value]
 
-    def scalar(*leaves: Tensor) -> Tensor:
-        return (function(*leaves) ** 2).sum()
+    def scalar(*leaves: Tensor, of: Callable[..., Any] = op) -> Tensor:
+        return (function(*leaves, of=of) ** 2).sum()
 
     leaves = tuple(inputs[k] for k in op.differentiable)
     functional = torch.autograd.functional
     assert_close(
         functional.jacobian(function, leaves, vectorize=True, strategy=strategy), functional.jacobian(function, leaves)
     )
-    assert_close(
-        functional.hessian(scalar, leaves, vectorize=True, outer_jacobian_strategy=strategy),
-        functional.hessian(scalar, leaves),
-    )
+    hessian_of_op = functional.hessian(scalar, leaves)
+    assert_close(hessian_of_op, functional.hessian(partial(scalar, of=op.reference), leaves))
+    assert_close(functional.hessian(scalar, leaves, vectorize=True, outer_jacobian_strategy=strategy), hessian_of_op)
 
 
 @every
