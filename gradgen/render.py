@@ -534,9 +534,22 @@ class _OperationText:
         """How the public function tries the short way."""
         scalars = [p.name for p in self.forward.scalars]
         items = [tuple_text(self.tensors)] + ([tuple_text(scalars)] if scalars else [])
-        if [p.name for p in self.parameters] == [*self.tensors, *scalars]:
+        if self.has_what_autograd_takes:
             items.append(f"function={self.class_name}Function")
         return call_text(f"{self.local('quick')} = _{self.constant}.quick", items, indent=4)
+
+    @property
+    def quick_overwrite_call(self) -> str:
+        """How the public function in place tries the short way, "" if there is none."""
+        scalars = [p.name for p in self.forward.scalars]
+        items = [self.tensors[0], tuple_text(scalars), f"{self.class_name}InplaceFunction"]
+        has_one = self.is_in_place and self.has_what_autograd_takes
+        return f"_{self.constant}.quick_overwrite({', '.join(items)})" if has_one else ""
+
+    @property
+    def has_what_autograd_takes(self) -> bool:
+        """Whether the kernel takes all that the function for autograd does, and has a use for each hyper-parameter."""
+        return [p.name for p in self.parameters] == [*self.tensors, *[p.name for p in self.forward.scalars]]
 
     @property
     def backward_head(self) -> str:

@@ -203,13 +203,31 @@ def test_the_module(name: str) -> None:
 
 
 class TestSpecs:
-    def test_hyper_parameters(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("formula", ["x + k", "exp(x)", "k + exp(x)"])
+    def test_hyper_parameters_that_the_gradient_does_not_take(self, formula: str, tmp_path: Path, way: str) -> None:
+        built, _ = build(f"@op\ndef f(x: Tensor, k: float = 2.0):\n    return {formula}\n", tmp_path)
+        if way == "C++":
+            built.rt._use_native(built.rt.compile_native())
+        leaf = torch.randn(4, dtype=torch.float64, requires_grad=True)
+        overwrite = getattr(built, "f_", None)
+        for function in (built.f, built.f, *[lambda x: overwrite(x * 1)] * 3 * (overwrite is not None)):
+            (slope,) = torch.autograd.grad(function(leaf).sum(), leaf, create_graph=True)
+            expected = torch.ones_like(leaf) if formula == "x + k" else leaf.exp()
+            torch.testing.assert_close(slope, expected)
+            if formula != "x + k":
+                torch.testing.assert_close(torch.autograd.grad(slope.sum(), leaf)[0], expected)
+
+    def test_hyper_parameters(self, tmp_path: Path, way: str) -> None:
         built, _ = build("@op\ndef grown(x: Tensor, k: float = 2.0):\n    return k*exp(x)\n", tmp_path)
         x = torch.randn(4, dtype=torch.float64)
         assert torch.equal(built.grown_(x.clone(), 3.0), built.grown(x, 3.0))
         assert str(built.Grown(0.5, inplace=True)) == "Grown(k=0.5, inplace=True)"
         leaf = x.requires_grad_()
-        assert torch.autograd.gradcheck(lambda x: built.grown_(x * 1, 3.0), (leaf,))
+        if way == "C++":
+            built.rt._use_native(built.rt.compile_native())
+        for _ in range(2):
+            assert torch.autograd.gradcheck(lambda x: built.grown_(x * 1, 3.0), (leaf,))
+            assert torch.autograd.gradgradcheck(lambda x: built.grown_(x * 1, 3.0), (leaf,))
         with pytest.raises(TypeError, match=r"grown_\(\): argument 'k' must be float"):
             built.grown_(x * 1, "three")
 
