@@ -7,6 +7,7 @@ installed (Debian's qemu-user-static).
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -27,12 +28,22 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, rea
 
 
 def compile_for(target: str, source: str) -> None:
-    """Compiles with the flags of the runtime, except that Zig need not warn of what gradgen did not write."""
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *rt._C_FLAGS, "-Werror", "-Wno-pass-failed"]
-    command += ["-Wno-unused-command-line-argument", "-x", "c", "-", "-c"]
+    """Compiles with the flags of the runtime, except that Zig need not warn of what gradgen did not write.
+
+    The loop over the elements, if there is one, is computed by whole vectors.
+    """
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *processor(target), *rt._C_FLAGS, "-Werror"]
+    command += ["-Wno-pass-failed", "-Wno-unused-command-line-argument", "-Rpass=loop-vectorize", "-x", "c", "-", "-c"]
     with tempfile.TemporaryDirectory() as folder:  # Zig leaves its object there, whatever -o says
         done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
+    for line in [number for number, text in enumerate(source.splitlines(), 1) if "gg_i = 0" in text]:
+        assert re.search(rf":{line}:\d+: remark: vectorized loop", done.stderr), done.stderr
+
+
+def processor(target: str) -> list[str]:
+    """One with fused multiply-add, as on aarch64."""
+    return ["-mcpu=x86_64_v3"] if target.startswith("x86_64") else []
 
 
 @pytest.mark.slow
@@ -79,9 +90,7 @@ def results_of(op: Op, kernel: object, target: str, inputs: np.ndarray, folder: 
     text = MAIN.format(operands=operands, inputs=len(kernel.tensors), count=COUNT, scalars=scalars)
     source, program = folder / "program.c", folder / target
     source.write_text(kernel.cpu_source(torch.float32) + text)
-    flags = [flag for flag in rt._C_FLAGS if flag != "-shared"]
-    if target.startswith("x86_64"):
-        flags.append("-mcpu=x86_64_v3")  # with fused multiply-add, as on aarch64
+    flags = [*[flag for flag in rt._C_FLAGS if flag != "-shared"], *processor(target)]
     command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *flags, "-static", "-w", source, "-o", program]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     run = [EMULATOR, program] if target.startswith("aarch64") else [program]
