@@ -11,7 +11,7 @@ import gallery
 import pytest
 import torch
 from building import build
-from gallery import OPS, Op, as_tuple, get, total
+from gallery import OPS, Op, as_tuple, total
 from networks import network
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -150,15 +150,25 @@ def test_anomaly_mode_and_deterministic_algorithms(op: Op) -> None:
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
-def test_anomaly_mode_names_the_call_of_a_nan() -> None:
-    """0/0 in a gradient that comes in is the caller's: its own operation is named, not one of gradgen's."""
-    x = torch.tensor([1.0, 2.0], requires_grad=True)
-    y = get("swish")(x)
-    refused = pytest.raises(RuntimeError, match=r"Function 'SwishFunctionBackward' returned nan values")
+@differentiable
+def test_anomaly_mode_names_the_call_of_a_nan(op: Op) -> None:
+    """One in the gradient that comes in is NaN in what the operation makes of it, where that hangs on it at all."""
+    for seed in range(20):
+        sample = op.sample((2,), seed=seed, grad=True)
+        inputs = [(x.detach() / (1 + 3 * (seed % 2))).requires_grad_(x.requires_grad) for x in sample]
+        expected = as_tuple(op(*inputs))
+        asked = [inputs[k] for k in op.differentiable]
+        slopes = torch.autograd.grad(expected[0].sum(), asked, retain_graph=True, materialize_grads=True)
+        if any(slope[0] != 0 for slope in slopes):  # of relu it is 0 below 0, whatever comes in
+            break
+    incoming = torch.tensor([math.nan, 1.0], dtype=torch.float64)
+    refused = pytest.raises(RuntimeError, match=rf"Function '{op.class_name}FunctionBackward' returned nan values")
     with refused, torch.autograd.detect_anomaly(check_nan=True):
-        get("swish")(x).backward(torch.tensor([math.nan, 1.0]))
-    y.backward(torch.tensor([math.nan, 1.0]))
-    assert x.grad.isnan().tolist() == [True, False]
+        as_tuple(op(*inputs))[0].backward(incoming)
+    expected[0].backward(incoming)
+    assert any(x.grad.isnan()[0] for x in asked)
+    for x, slope in zip(asked, slopes, strict=True):
+        assert x.grad.isnan().tolist() == [bool(slope[0] != 0), False]
 
 
 @single

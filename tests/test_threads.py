@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -107,6 +108,33 @@ def test_other_threads_of_python_run_meanwhile(name: str) -> None:
         sys.setswitchinterval(interval)
         other.join()
     assert taken > 2
+
+
+FIRST_CALLS = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+sys.setswitchinterval(1e-5)
+from gallery import OPS
+from test_threads import COUNT, assert_equal, at_once, forward_and_backward
+for op in OPS:
+    found = at_once(lambda k: forward_and_backward(op, k))
+    for k, results in enumerate(found):
+        assert_equal(results, forward_and_backward(op, k))
+    print(op.name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["C"], indirect=True)
+def test_the_first_calls_of_the_gallery_are_by_many_threads(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that has compiled nothing, nor finds what others have."""
+    monkeypatch.setenv("GRADGEN_CACHE_DIR", str(tmp_path / "cache"))
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", FIRST_CALLS, str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800)
+    assert done.stdout.split() == [op.name for op in OPS], done.stderr
+    assert len([*(tmp_path / "cache").glob("swish-*.so")]) == 1
 
 
 def test_the_first_call_of_all_threads_is_forward_and_backward(tmp_path: Path) -> None:
