@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from rich.console import Console
@@ -60,8 +59,9 @@ def show(console: Console, device: str) -> None:
         for direction, way in (("forward", _forward), ("forward and backward", _both)):
             calls = [(way(ours, make(side, device)), way(theirs, make(side, device))) for side in _SIZES]
             shown.add_row(f"{name}, {direction}", *[_cell(*pair, device) for pair in calls])
-    for direction, over in (("forward", _over), ("forward and backward", _both_over)):
-        calls = [(over(relu_, side, device), over(torch.relu_, side, device)) for side in _SIZES]
+    make = _UNARY["contiguous"]
+    for direction, way in (("forward", _forward), ("forward and backward", _both_over)):
+        calls = [(way(relu_, make(side, device)), way(torch.relu_, make(side, device))) for side in _SIZES]
         shown.add_row(f"relu_, {direction}", *[_cell(*pair, device) for pair in calls])
     console.print(shown)
 
@@ -82,15 +82,6 @@ def _both(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Call:
     return lambda _buffers: torch.autograd.grad(function(*leaves), leaves, grad)
 
 
-def _over(function: Callable[[Tensor], Tensor], side: int, device: str) -> Call:
-    return partial(_ignoring, function, _random(side, side, device=device))
-
-
-def _ignoring(function: Callable[[Tensor], Tensor], x: Tensor, _buffers: int) -> Tensor:
-    return function(x)
-
-
-def _both_over(function: Callable[[Tensor], Tensor], side: int, device: str) -> Call:
+def _both_over(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Call:
     """Over a copy of a leaf, as a layer writes over the result of the one before it."""
-    leaf, grad = _random(side, side, device=device).requires_grad_(), torch.ones(side, side, device=device)
-    return lambda _buffers: torch.autograd.grad(function(leaf.clone()), leaf, grad)
+    return _both(lambda leaf: function(leaf.clone()), inputs)

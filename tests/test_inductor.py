@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import gallery
 import pytest
@@ -39,19 +39,19 @@ def results_and_gradients(function: Function, inputs: list[Tensor]) -> list[Tens
     return [*results, *(tensor.grad for tensor in inputs)]
 
 
+def first_together(names: Sequence[str]) -> pytest.MarkDecorator:
+    """Those ops at once, and all others, which are thorough."""
+    some, others = ([op for op in OPS if (op.name in names) == is_one] for is_one in (True, False))
+    parts = [some, pytest.param(others, marks=pytest.mark.thorough)]
+    return pytest.mark.parametrize("ops", parts, ids=["of each kind", "others"])
+
+
 @pytest.fixture(autouse=True)
 def reset() -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize(
-    "ops",
-    [
-        [op for op in OPS if op.name in EACH_FUNCTION],
-        pytest.param([op for op in OPS if op.name not in EACH_FUNCTION], marks=pytest.mark.thorough),
-    ],
-    ids=["of each kind", "others"],
-)
+@first_together(EACH_FUNCTION)
 def test_the_whole_gallery(ops: list[Op]) -> None:
     """One kernel for each op and its neighbours, forward, and no more than one backward.
 
@@ -70,14 +70,7 @@ def test_the_whole_gallery(ops: list[Op]) -> None:
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="since torch 2.13")
-@pytest.mark.parametrize(
-    "ops",
-    [
-        [op for op in OPS if op.name in EACH_KIND],
-        pytest.param([op for op in OPS if op.name not in EACH_KIND], marks=pytest.mark.thorough),
-    ],
-    ids=["of each kind", "others"],
-)
+@first_together(EACH_KIND)
 def test_transforms(ops: list[Op]) -> None:
     """torch.func within what the code generator compiles gives what it gives without."""
 
