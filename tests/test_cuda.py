@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -578,6 +578,72 @@ def test_what_is_launched_gives_what_cpu_kernels_do(
         outputs = [torch.full(shape, 77.0, dtype=dtype) for shape in own]
         launch([grad, *inputs], outputs, [], sums)
         torch.testing.assert_close(tuple(outputs), kernel((grad, *inputs), (), None, own))
+
+
+@contextlib.contextmanager
+def forgotten(kernel: Any) -> Iterator[None]:
+    """Within, it knows nothing that has been compiled, and learns for the time being."""
+    known = kernel._quick, kernel._launchers, kernel._plans.value
+    kernel._quick, kernel._launchers, kernel._plans.value = None, {}, None
+    try:
+        yield
+    finally:
+        kernel._quick, kernel._launchers, kernel._plans.value = known
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "_native", None)
+    rt._use_native(rt.compile_native())
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_nodes_launch_kernels_that_sum(
+    shapes: Sequence[Sequence[int]], dtype: torch.dtype, launchers: Callable[..., Any], launched: list[int]
+) -> None:
+    op = get("sum_product")
+    kernel = op.kernels["backward"]
+    inputs = [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+    op.function(*inputs)  # by Python, until the kernel has been compiled
+    result = op.function(*inputs)
+    own, grad = [tensor.shape for tensor in inputs], torch.randn_like(result)
+    sums = tuple(shape != result.shape for shape in own)
+    expected = torch.autograd.grad(result, inputs, grad, retain_graph=True)
+    with forgotten(kernel):
+        launch = launchers(kernel, rt._Variant("cuda", dtype, (True,) * 4, (True,) * 3, sums))
+        launch([grad, *inputs], [torch.empty_like(tensor) for tensor in inputs], [], sums)
+        found = torch.autograd.grad(result, inputs, grad, retain_graph=True)
+        assert len(launched) == 1
+        torch.testing.assert_close(found, expected)
+        if any(sums):
+            x, y, z = [tensor.detach().requires_grad_() for tensor in inputs]
+            others = (x, y.unsqueeze(0) if y.dim() < result.dim() else y, z[None] if z.dim() < result.dim() else z)
+            torch.autograd.grad(op.function(*others), (x, y, z), grad.view_as(op.function(*others)))
+            is_other = any(a.shape != b.shape for a, b in zip(others, inputs, strict=True))
+            assert len(launched) == (1 if is_other else 2)  # a kernel is for the shapes that it has seen
+
+
+@pytest.mark.usefixtures("native")
+def test_kernels_are_launched_over_their_input(launchers: Callable[..., Any], launched: list[int]) -> None:
+    op = get("relu")
+    kernel, leaf = op.kernels["forward"], torch.randn(3, 8, requires_grad=True)
+    with forgotten(kernel):
+        launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,), (True,), (False,)))
+        flat = torch.randn(9)
+        launch([flat], [flat], [], (False,))
+        given = leaf * 2
+        result = op.code.relu_(given)
+        assert result is given
+        assert len(launched) == 1
+        assert torch.equal(result, (leaf * 2).clamp(min=0))
+        (gradient,) = torch.autograd.grad(result.sum(), leaf)
+        assert torch.equal(gradient, 2.0 * (leaf > 0))
+        assert kernel.quick((leaf.detach(),)) is None  # which is told that the result is elsewhere
+        launch([flat], [torch.empty_like(flat)], [], (False,))
+        assert torch.equal(kernel.quick((leaf.detach(),))[0], leaf.detach().clamp(min=0))
+        assert len(launched) == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

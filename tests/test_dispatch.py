@@ -236,7 +236,7 @@ class Driver:
         self._callback = LAUNCH(self.launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         current, stream = (lambda: HERE), (lambda device: STREAM + device - HERE)
-        self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4, 1, keeps=self)
+        self.how = rt._Launch(address, 5, current, stream, HERE, 256, 4, 1024 * 4, 3, 0, 1, keeps=self)
         names = ("x", "y")[:count]
         self._kernel = rt.Kernel(
             "twice", tensors=names, scalars={"scale": "float"}, results=("out",), code="", expression=lambda *_: ()
@@ -269,14 +269,14 @@ def driver(way: str) -> Driver:
 
 @pytest.mark.parametrize(
     ("count", "blocks", "columns"),
-    [(1, 1, 4), (4, 1, 4), (1023, 1, 1024), (1025, 2, 1028), (4096, 4, 4096), (9999, 4, 4096)],
+    [(1, 1, 4), (4, 1, 4), (1023, 1, 1024), (1025, 2, 1028), (4096, 4, 4096), (9999, 4, 4096), (30000, 10, 10000)],
 )
 def test_a_cuda_kernel_is_launched_as_by_the_general_way(count: int, blocks: int, columns: int, driver: Driver) -> None:
     given = x(count)
     (found,) = driver(given)
     assert torch.equal(found, 3 * given)
     assert driver.launched == [(5, blocks, 1, 1, 256, 1, 1, 0, STREAM, count, columns)]
-    assert columns == rt._width(count, 1, 1024 * 4, 4)
+    assert columns == rt._width(count, 1, max(1024 * 4, count // 3), 4)
     assert blocks == -(-columns // (256 * 4))
 
 
