@@ -626,6 +626,44 @@ def test_nodes_launch_kernels_that_sum(
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("layout", ["sliced", "overlapping", "permuted", "many"])
+def test_strides_are_followed_by_what_is_launched(
+    layout: str, launchers: Callable[..., Any], launched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One operand lies otherwise than the rest."""
+    shape, look = LAYOUTS[layout]
+    op = get("sum_product")
+    x, y, z = [look(torch.randn(shape)) for _ in range(3)]
+    inputs = [x.contiguous().requires_grad_(), y.requires_grad_(), z.contiguous().requires_grad_()]
+    for _ in range(2):
+        expected = op.function(*inputs)
+        torch.autograd.grad(expected.sum(), inputs)
+    with contextlib.ExitStack() as stack:
+        for what, present, wanted in (("forward", 3, (True,)), ("backward", 4, (True,) * 3)):
+            kernel = op.kernels[what]
+            stack.enter_context(forgotten(kernel))
+            launch = launchers(
+                kernel, rt._Variant("cuda", torch.float32, (True,) * present, wanted, (False,) * len(wanted))
+            )
+            given = [expected.detach()] * (present == 4) + [tensor.detach() for tensor in inputs]
+            launch(
+                given, rt._allocate(given, expected.shape, [expected.shape] * len(wanted)), [], (False,) * len(wanted)
+            )
+        assert launched == []
+        found = op.function(*inputs)
+        assert len(launched) == 1
+        assert torch.equal(found, expected)
+        assert found.stride() == expected.stride()
+        grad = torch.randn_like(found)
+        gradients = torch.autograd.grad(found, inputs, grad)
+        assert len(launched) == 2
+        monkeypatch.setattr(rt, "_native", None)
+    for one, other in zip(gradients, torch.autograd.grad(op.function(*inputs), inputs, grad), strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
+@pytest.mark.usefixtures("native")
 def test_kernels_are_launched_over_their_input(launchers: Callable[..., Any], launched: list[int]) -> None:
     op = get("relu")
     kernel, leaf = op.kernels["forward"], torch.randn(3, 8, requires_grad=True)

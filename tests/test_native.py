@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import math
 import os
 import subprocess
 import sys
@@ -204,15 +203,12 @@ def test_other_incoming_gradients(grad: Tensor) -> None:
 @pytest.mark.parametrize("op", differentiable, ids=str)
 @pytest.mark.parametrize("shape", [(2,), (3, 1, 5), (1 << 16,), (257, 256)], ids=str)
 def test_gradients_of_a_sum(op: Op, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gradient that comes in is one number, repeated; for many elements Python has kernels for that."""
+    """The gradient that comes in is one number, repeated."""
     inputs = prepared(op, shape)
     asked = [inputs[k] for k in op.differentiable]
     expected = torch.autograd.grad(as_tuple(op(*inputs))[0].mul(1).sum(), asked)
-    by_python = []
-    own = rt._Backward.__call__
-    monkeypatch.setattr(rt._Backward, "__call__", lambda *given: by_python.append(1) or own(*given))
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
     found = torch.autograd.grad(as_tuple(op(*inputs))[0].sum(), asked, materialize_grads=True)
-    assert bool(by_python) == (math.prod(shape) > 1 << 16)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
         assert one.stride() == other.stride()
@@ -229,17 +225,18 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "a crop": lambda x: x[:1].to(memory_format=torch.channels_last)[:, :, :2],
     "a part of one row": lambda x: x[:1, :2],
     "long rows with gaps": lambda x: x.reshape(2, 60).repeat(2, 10)[:, :571],
+    "a number, repeated": lambda x: x[:1, :1, :1, :1].expand(2, 3, 4, 5),
+    "a row, repeated": lambda x: x[:1, :1, :1].expand(2, 3, 4, 5),
+    "a column, repeated": lambda x: x[..., :1].expand(2, 3, 4, 5),
+    "overlapping": lambda x: x.as_strided((5, 6, 4), (7, 3, 2)),
+    "transposed, with gaps": lambda x: x.transpose(0, 3)[::2],
 }
-
-
-# Where a size is 1, and the stride another than if it were not; of those Python may be asked for a gradient.
-ODD = ("one channel", "a crop", "a part of one row")
 
 
 @pytest.mark.parametrize("op", differentiable, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dense tensors that lie alike are served, and in order with gaps; such gradients too, and that repeat a number."""
+    """Such gradients are served, too, and that repeat a number."""
     inputs = [layout(x.detach()).requires_grad_() for x in prepared(op, (2, 3, 4, 5))]
     asked = [inputs[k] for k in op.differentiable]
 
@@ -253,9 +250,8 @@ def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: 
     with monkeypatch.context() as without:
         without.setattr(rt, "_native", None)
         expected = found()
-    if layout not in [LAYOUTS[name] for name in ODD]:
-        monkeypatch.setattr(rt._Backward, "__call__", refuse)
-        monkeypatch.setattr(rt.Kernel, "__call__", refuse)
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
     for one, other in zip(found(), expected, strict=True):
         assert torch.equal(one, other)
         assert one.stride() == other.stride()
@@ -287,16 +283,48 @@ def test_operands_with_gaps_broadcast(op: Op, monkeypatch: pytest.MonkeyPatch) -
         assert one.stride() == other.stride()
 
 
-def test_tensors_that_do_not_lie_alike_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    value, gate = torch.randn(2, 2, 3, 4, 5, requires_grad=True).unbind()
+MIXED = [
+    ("channels last", "contiguous"),
+    ("contiguous", "channels last", "transposed"),
+    ("transposed", "a row, repeated"),
+    ("a column, repeated", "a row, repeated", "gaps"),
+    ("gaps", "transposed"),
+]
+
+
+@pytest.mark.parametrize("op", SEVERAL, ids=str)
+@pytest.mark.parametrize("names", MIXED, ids=str)
+def test_operands_that_lie_differently(op: Op, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = {**LAYOUTS, "contiguous": torch.clone, "gaps": lambda x: torch.cat([x, x], 3)[..., ::2]}
+    samples = zip(itertools.cycle(names), prepared(op, (2, 3, 4, 5)))
+    inputs = [layouts[name](x.detach()).requires_grad_() for name, x in samples]
+    asked = [inputs[k] for k in op.differentiable]
+
+    def found() -> list[Tensor]:
+        results = as_tuple(op(*inputs))
+        weighted = sum([(result * torch.rand_like(result).fill_(0.75)).sum() for result in results])
+        return [*results, *torch.autograd.grad(weighted, asked)]
+
+    with monkeypatch.context() as without:
+        without.setattr(rt, "_native", None)
+        expected = found()
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
+    for one, other in zip(found(), expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
+def test_sums_of_what_does_not_lie_in_order_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which adds the terms in an order of its own."""
+    value, gate = torch.randn(5, 4, requires_grad=True), torch.randn(5, requires_grad=True)
     max_gate = get("max_gate")
-    expected = max_gate(value.contiguous(), gate.contiguous())
-    mixed = (value.contiguous(), gate.to(memory_format=torch.channels_last))
-    with monkeypatch.context() as watched:
-        watched.setattr(rt.Kernel, "__call__", refuse)
-        with pytest.raises(AssertionError, match="left to Python"):
-            max_gate(*mixed)
-    assert torch.equal(max_gate(*mixed), expected)
+    expected = torch.autograd.grad(max_gate(value.t(), gate).sum(), gate)
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    with pytest.raises(AssertionError, match="left to Python"):
+        max_gate(value.t(), gate).sum().backward()
+    monkeypatch.undo()
+    assert torch.equal(torch.autograd.grad(torch.maximum(value.t(), gate).sum(), gate)[0], expected[0])
 
 
 class TestInPlace:
