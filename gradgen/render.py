@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -207,7 +207,11 @@ class _KernelText:
     """What the templates print of a kernel."""
 
     def __init__(
-        self, name: str, kernel: Kernel, missing: Collection[str] = (), printer: type[TorchPrinter] = TorchPrinter
+        self,
+        name: str,
+        kernel: Kernel,
+        missing: Mapping[str, Sequence[int]] = {},
+        printer: type[TorchPrinter] = TorchPrinter,
     ) -> None:
         self.name = name
         self.function = f"_{name}_{'smooth' if printer is SmoothPrinter else 'expression'}"
@@ -216,6 +220,7 @@ class _KernelText:
         self.tensors = kernel.tensors
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
+        self.needed_by = {name: [self.results[i] for i in readers] for name, readers in missing.items()}
         self.wide, self.brief, self.moderate = kernel.wide, kernel.brief, kernel.moderate
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain = kernel.uncorrected
@@ -387,7 +392,7 @@ class _OperationText:
         self.given = [p.name for p in formula.tensors if p.init is None]
         self.outputs = operation.outputs
         self.fixed = [p.name for p in formula.tensors if not p.grad]
-        missing = [s.name for s in operation.saved if len(s.readers) < len(operation.differentiable)]
+        missing = {s.name: s.readers for s in operation.saved if len(s.readers) < len(operation.differentiable)}
         backward, double = operation.backward, operation.double_backward
         self.forward = _KernelText(self.name, operation.forward)
         self.backward = _KernelText(f"{self.name}_backward", backward, missing) if backward else None

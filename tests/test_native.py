@@ -156,12 +156,44 @@ def test_an_output_without_a_gradient_is_none_to_the_kernel() -> None:
         torch.testing.assert_close(alone, r * torch.cos(theta))
 
 
-def test_what_depends_on_who_asks_is_left_to_python() -> None:
-    r, theta = torch.ones(5), torch.ones(5, requires_grad=True)
-    polar_to_cartesian(r, theta)
-    found = polar_to_cartesian(r, theta)
-    assert not is_native(found[0])
-    assert found[0].requires_grad
+@pytest.mark.parametrize("op", SEVERAL, ids=str)
+def test_some_inputs_alone_ask_for_a_gradient(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a loss, or of frozen parameters; what the others would need is not saved."""
+    sample = [x.detach() for x in prepared(op, (4, 5))]
+    for who in itertools.product([False, True], repeat=len(op.differentiable)):
+        if not any(who):
+            continue
+        inputs = [x.clone() for x in sample]
+        asked = [inputs[k].requires_grad_() for k in itertools.compress(op.differentiable, who)]
+
+        def found(inputs: list[Tensor] = inputs, asked: list[Tensor] = asked) -> tuple[list[Tensor], list[int]]:
+            kept: list[int] = []
+            with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.data_ptr()) or x, lambda x: x):
+                result = total(op(*inputs))
+            return [*torch.autograd.grad(result, asked, materialize_grads=True)], kept
+
+        with monkeypatch.context() as without:
+            without.setattr(rt, "_native", None)
+            expected, saved = found()
+        found()  # the kernel of these gradients may have been compiled for others
+        with monkeypatch.context() as alone:
+            alone.setattr(rt._Backward, "__call__", refuse)
+            gradients, kept = found()
+        assert all(torch.equal(one, other) for one, other in zip(gradients, expected, strict=True))
+        addresses = {x.data_ptr() for x in inputs}
+        assert {*kept} & addresses == {*saved} & addresses
+        assert is_native(as_tuple(op(*inputs))[0])
+
+
+def test_what_gives_no_gradient_is_left_to_python() -> None:
+    """Autograd is told of inputs that the formula is not to be differentiated by."""
+    op = next((op for op in OPS if len(op.differentiable) < len(op.tensors)), None)
+    assert op is not None
+    inputs = [x.detach() for x in prepared(op)]
+    fixed = next(k for k in range(len(inputs)) if k not in op.differentiable)
+    inputs[fixed].requires_grad_()
+    assert not is_native(as_tuple(op(*inputs))[0])
+    assert as_tuple(op(*inputs))[0].requires_grad
 
 
 X = torch.linspace(-3, 3, 6)
