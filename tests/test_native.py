@@ -168,7 +168,9 @@ def test_some_inputs_alone_ask_for_a_gradient(op: Op, monkeypatch: pytest.Monkey
 
         def found(inputs: list[Tensor] = inputs, asked: list[Tensor] = asked) -> tuple[list[Tensor], list[int]]:
             kept: list[int] = []
-            with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.data_ptr()) or x, lambda x: x):
+            with torch.autograd.graph.saved_tensors_hooks(
+                lambda saved: kept.append(saved.data_ptr()) or saved, lambda given: given
+            ):
                 result = total(op(*inputs))
             return [*torch.autograd.grad(result, asked, materialize_grads=True)], kept
 
