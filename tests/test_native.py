@@ -156,6 +156,14 @@ def test_an_output_without_a_gradient_is_none_to_the_kernel() -> None:
         torch.testing.assert_close(alone, r * torch.cos(theta))
 
 
+def gradients_and_addresses(op: Op, inputs: list[Tensor], asked: list[Tensor]) -> tuple[list[Tensor], list[int]]:
+    """The gradients of some inputs, and where lies what was saved for them."""
+    kept: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.data_ptr()) or x, lambda x: x):
+        result = total(op(*inputs))
+    return [*torch.autograd.grad(result, asked, materialize_grads=True)], kept
+
+
 @pytest.mark.parametrize("op", SEVERAL, ids=str)
 def test_some_inputs_alone_ask_for_a_gradient(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a loss, or of frozen parameters; what the others would need is not saved."""
@@ -166,22 +174,14 @@ def test_some_inputs_alone_ask_for_a_gradient(op: Op, monkeypatch: pytest.Monkey
         inputs = [x.clone() for x in sample]
         asked = [inputs[k].requires_grad_() for k in itertools.compress(op.differentiable, who)]
 
-        def found(inputs: list[Tensor] = inputs, asked: list[Tensor] = asked) -> tuple[list[Tensor], list[int]]:
-            kept: list[int] = []
-            with torch.autograd.graph.saved_tensors_hooks(
-                lambda saved: kept.append(saved.data_ptr()) or saved, lambda given: given
-            ):
-                result = total(op(*inputs))
-            return [*torch.autograd.grad(result, asked, materialize_grads=True)], kept
-
         with monkeypatch.context() as without:
             without.setattr(rt, "_native", None)
-            expected, saved = found()
-        found()  # the kernel of these gradients may have been compiled for others
+            expected, saved = gradients_and_addresses(op, inputs, asked)
+        gradients_and_addresses(op, inputs, asked)  # the kernel of these gradients may have been compiled for others
         with monkeypatch.context() as alone:
             alone.setattr(rt._Backward, "__call__", refuse)
-            gradients, kept = found()
-        assert all(torch.equal(one, other) for one, other in zip(gradients, expected, strict=True))
+            found, kept = gradients_and_addresses(op, inputs, asked)
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
         addresses = {x.data_ptr() for x in inputs}
         assert {*kept} & addresses == {*saved} & addresses
         assert is_native(as_tuple(op(*inputs))[0])
