@@ -128,6 +128,44 @@ def test_autocast_and_checkpointing(op: Op, dtype: torch.dtype) -> None:
     torch.testing.assert_close(found[0], found[1])
 
 
+LAYOUTS: dict[str, Callable[[int, Tensor], Tensor]] = {
+    "contiguous": lambda k, x: x,
+    "a row": lambda k, x: x[0] if k else x,
+    "a column": lambda k, x: x[:, :1].contiguous() if k else x,
+    "gaps": lambda k, x: torch.cat([x, x], 1)[:, ::2],
+    "transposed": lambda k, x: x.t().contiguous().t() if k % 2 else x,
+    "a row, repeated": lambda k, x: x[:1].expand(6, 8),
+}
+
+
+@gpu
+@every
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_calls_by_cpp_give_what_those_by_python_gave(op: Op, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call is one by Python, of which C++ learns how the kernels are launched."""
+    inputs = [LAYOUTS[layout](k, x).detach() for k, x in enumerate(sample(op, 6, 8))]
+    asked = [inputs[k].requires_grad_() for k in op.differentiable]
+
+    def found() -> list[Tensor]:
+        results = as_tuple(op(*inputs))
+        grads = [torch.linspace(0.5, 1.5, 48, device="cuda").view(6, 8) for _ in results]
+        return [*results, *(torch.autograd.grad(results, asked, grads) if asked else ())]
+
+    monkeypatch.setattr(rt, "_native", None)
+    expected = found()
+    rt._use_native(rt.compile_native())
+    found()  # gradients by Python, if a kernel for them is still to be learned
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("left to Python")
+
+    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    for one, other in zip(found(), expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
 @gpu
 @pytest.mark.parametrize("name", ["mish", "sum_product"])
 def test_a_training_step_in_a_captured_graph(name: str) -> None:

@@ -57,10 +57,28 @@ def _worker(rank: int, task: Callable[..., None], store: str, arguments: tuple[A
     os._exit(0)  # gloo's threads have been seen to abort a process that ends in the ordinary way
 
 
-def network(op: Op) -> nn.Module:
-    if len(op.tensors) > 1:
+class Gated(nn.Module):
+    """A layer for each input of an op, as in a gated unit, and one after it."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__()
+        self.op, self.function = op, op.module_class(**op.others)
+        self.layers, self.out = nn.ModuleList([nn.Linear(4, 6) for _ in op.tensors]), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inputs = [layer(x) for layer in self.layers]
+        inputs = [x if k in self.op.differentiable else x.detach() for k, x in enumerate(inputs)]
+        found = self.out(sum(as_tuple(self.function(*inputs))))
+        assert isinstance(found, Tensor)
+        return found
+
+
+def network(op: Op, is_gated: bool = False) -> nn.Module:
+    if len(op.tensors) > 1 and not is_gated:
         return networks.network(op)
     torch.manual_seed(0)
+    if is_gated and len(op.tensors) > 1:
+        return Gated(op).double()
     return nn.Sequential(nn.Linear(4, 6), op.module_class(), nn.Linear(6, 2)).double()
 
 
@@ -103,14 +121,13 @@ def _fsdp(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 def _tensor_parallel(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    first, last = ("layers.*", "out") if isinstance(model, Gated) else ("0", "2")
+    return parallelize_module(model, mesh, {first: ColwiseParallel(), last: RowwiseParallel()})
 
 
 def _learn(rank: int, mesh: DeviceMesh, prepare: Callable[[nn.Module, DeviceMesh], nn.Module]) -> None:
     for op in LEARNING:
-        if prepare is _tensor_parallel and len(op.tensors) > 1:
-            continue  # for which there is test_sharded_tensors
-        model = network(op)
+        model = network(op, is_gated=prepare is _tensor_parallel)
         alone = copy.deepcopy(model)
         trained(alone, batch())
         parallel = prepare(model, mesh)
@@ -136,11 +153,9 @@ class Checkpointed(nn.Module):
         return found
 
 
-def _combine(rank: int, mesh: DeviceMesh) -> None:
-    """DDP within the compiler, and FSDP2 around what is checkpointed, of ops of each kind."""
-    for op in map(gallery.get, EACH_KIND):
-        if len(op.kernels) == 1:
-            continue
+def _combine(rank: int, mesh: DeviceMesh, names: Sequence[str]) -> None:
+    """DDP within the compiler, and FSDP2 around what is checkpointed."""
+    for op in map(gallery.get, names):
         for prepare in (
             lambda model: torch.compile(_ddp(model, mesh), backend="aot_eager"),
             lambda model: _fsdp(nn.Sequential(*map(Checkpointed, model.children())), mesh),
@@ -154,8 +169,15 @@ def _combine(rank: int, mesh: DeviceMesh) -> None:
             assert_same([whole(p) for p in parallel.parameters()], [*alone.parameters()], op.name)
 
 
-def test_training_together_compiled_and_checkpointed(tmp_path: Path) -> None:
-    together(_combine, tmp_path)
+OF_EACH_KIND = [op.name for op in LEARNING if op.name in EACH_KIND]
+OTHERS = [op.name for op in LEARNING if op.name not in EACH_KIND]
+
+
+@pytest.mark.parametrize(
+    "names", [OF_EACH_KIND, pytest.param(OTHERS, marks=pytest.mark.thorough)], ids=["of each kind", "others"]
+)
+def test_training_together_compiled_and_checkpointed(tmp_path: Path, names: Sequence[str]) -> None:
+    together(_combine, tmp_path, names)
 
 
 def _learn_in_mixed_precision(rank: int, mesh: DeviceMesh) -> None:

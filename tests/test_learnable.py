@@ -80,6 +80,18 @@ def test_hyper_parameters_of_the_gallery_may_be_learned(op: Op, tmp_path: Path) 
     leaves = [p.requires_grad_() for p in parameters]
     assert torch.autograd.gradcheck(lambda *leaves: function(*[x.detach() for x in inputs], *leaves), leaves)
     assert torch.autograd.gradgradcheck(lambda *leaves: function(*[x.detach() for x in inputs], *leaves), leaves)
+    blank = getattr(built, op.class_name)(2, device="meta", dtype=torch.float64)
+    assert blank(*[x.detach().to("meta") for x in inputs]).shape == result.shape
+    blank.to_empty(device="cpu").reset_parameters()
+    torch.testing.assert_close(blank(*inputs), op(*inputs))
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin(*inputs), result)
+    blank.load_state_dict(module.state_dict())
+    assert torch.equal(blank(*inputs), result)
+    if len(inputs) == 1:
+        behind = nn.Sequential(nn.LazyLinear(2, dtype=torch.float64), module)
+        behind(torch.ones(3, 5, dtype=torch.float64)).sum().backward()
+        assert behind[0].weight.shape == behind[0].weight.grad.shape == (2, 5)
 
 
 def test_the_function_takes_it_as_any_input(ops: ModuleType) -> None:

@@ -109,10 +109,14 @@ CASES = [
     [pytest.param(FEW, marks=pytest.mark.sample), pytest.param(ALL, marks=pytest.mark.slow)],
     ids=["few", "all"],
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(  # the types of 16 bits are rounded from what float32 is
+    "dtype",
+    [torch.float32, torch.float64, *[pytest.param(d, marks=pytest.mark.slow) for d in (torch.float16, torch.bfloat16)]],
+    ids=str,
+)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_are_right(case: Case, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
-    op, bar = case.op, BAR if dtype is torch.float32 else FLOAT64_BAR
+    op, bar = case.op, FLOAT64_BAR if dtype is torch.float64 else BAR
     compared = 0
     for wrt in orders(op):
         for point in points(op, magnitudes, dtype):
