@@ -146,6 +146,33 @@ def test_reverse_mode_within_an_export(transform: str) -> None:
     assert re.search("Cannot access data pointer|Unsupported functorch tracing attempt", found[-1]), found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "transform",
+    ["slope(slope(slope(f)))(x)", "torch.vmap(torch.func.hessian(lambda x: f(x).sum()))(x.expand(2, 4))"],
+    ids=["forward mode within itself", "vmap of hessian"],
+)
+def test_transforms_that_the_compiler_refuses_at_times(transform: str) -> None:
+    """As of torch's own operations: an error of torch's, or the right values."""
+    found = run(f"""
+        def slope(f):
+            return lambda x: torch.func.jvp(f, (x,), (torch.ones_like(x),))[1]
+        x = torch.linspace(-1, 1, 4, dtype=torch.float64)
+        for f in (swish, lambda x: x * torch.sigmoid(x)):
+            torch._dynamo.reset()
+            def task(x):
+                return {transform}
+            try:
+                compiled = torch.compile(task, fullgraph=True, backend="aot_eager")(x)
+                print(torch.allclose(compiled, task(x), rtol=1e-10))
+            except Exception as error:
+                print(type(error).__name__, str(error).replace(chr(10), " "))
+    """)
+    refused = "TorchRuntimeError .* when making fake tensor call"
+    assert re.match(f"True$|{refused}", found[-2]), found
+    assert re.match(refused, found[-1]), found
+
+
 def test_masked_tensors() -> None:
     x = torch.masked.masked_tensor(torch.randn(3), torch.tensor([True, False, True]))
     for function in (swish, torch.nn.functional.silu):

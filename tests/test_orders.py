@@ -104,16 +104,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "magnitudes",
-    [pytest.param(FEW, marks=pytest.mark.sample), pytest.param(ALL, marks=pytest.mark.slow)],
-    ids=["few", "all"],
-)
-@pytest.mark.parametrize(  # the types of 16 bits are rounded from what float32 is
-    "dtype",
-    [torch.float32, torch.float64, *[pytest.param(d, marks=pytest.mark.slow) for d in (torch.float16, torch.bfloat16)]],
-    ids=str,
-)
+HOW = [  # the types of 16 bits are rounded from what float32 is
+    *[pytest.param(d, FEW, marks=pytest.mark.sample, id=f"{d}-few") for d in (torch.float32, torch.float64)],
+    *[pytest.param(d, ALL, marks=pytest.mark.slow, id=f"{d}-all") for d in (torch.float32, torch.float64)],
+    pytest.param(torch.float16, FEW, marks=pytest.mark.slow, id="torch.float16-few"),
+    pytest.param(torch.float16, ALL, marks=pytest.mark.thorough, id="torch.float16-all"),
+    pytest.param(torch.bfloat16, FEW, marks=pytest.mark.thorough, id="torch.bfloat16-few"),
+    pytest.param(torch.bfloat16, ALL, marks=pytest.mark.thorough, id="torch.bfloat16-all"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "magnitudes"), HOW)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_are_right(case: Case, dtype: torch.dtype, magnitudes: Sequence[float]) -> None:
     op, bar = case.op, FLOAT64_BAR if dtype is torch.float64 else BAR
