@@ -546,7 +546,7 @@ def test_the_dispatcher_launches_for_shapes_that_it_has_seen(
     assert kernel.quick((transposed[0].t(), *transposed[1:])) is None
     for size in range(rt._MOST_LAYOUTS + 5):
         learn((size + 1, 16), (16,), (16,))
-    assert len(kernel._quick._plans) == rt._MOST_LAYOUTS
+    assert len(kernel._quick._plans) == rt._MOST_LAYOUTS + len(["those of one shape"])
 
 
 # The shapes of x, y and z in (x + y) * z, and of the incoming gradient a number that is expanded
@@ -661,6 +661,25 @@ def test_strides_are_followed_by_what_is_launched(
     for one, other in zip(gradients, torch.autograd.grad(op.function(*inputs), inputs, grad), strict=True):
         assert torch.equal(one, other)
         assert one.stride() == other.stride()
+
+
+@pytest.mark.usefixtures("native")
+def test_what_lies_far_apart_is_left_to_python(
+    launchers: Callable[..., Any], launched: list[int], tmp_path: Path
+) -> None:
+    """A kernel for small tensors counts by 32 bits."""
+    kernel = get("relu").kernels["forward"]
+    far = torch.from_file(str(tmp_path / "far"), shared=True, size=2**31 + 2**20, dtype=torch.float32)
+    with forgotten(kernel):
+        launch = launchers(kernel, rt._Variant("cuda", torch.float32, (True,), (True,), (False,)))
+        x = torch.randn(9)[::3]
+        launch([x], [torch.empty(3)], [], (False,))
+        assert torch.equal(kernel.quick((x,))[0], x.clamp(min=0))
+        assert len(launched) == 1
+        apart = far.as_strided((3,), (2**30 + 5,))
+        apart[:] = torch.tensor([1.0, 2.0, 3.0])
+        assert kernel.quick((apart,)) is None
+        assert len(launched) == 1
 
 
 @pytest.mark.usefixtures("native")

@@ -323,13 +323,20 @@ MIXED = [
     ("transposed", "a row, repeated"),
     ("a column, repeated", "a row, repeated", "gaps"),
     ("gaps", "transposed"),
+    ("transposed, repeated", "contiguous"),
+    ("contiguous", "transposed, repeated", "channels last"),
 ]
 
 
 @pytest.mark.parametrize("op", SEVERAL, ids=str)
 @pytest.mark.parametrize("names", MIXED, ids=str)
 def test_operands_that_lie_differently(op: Op, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    layouts = {**LAYOUTS, "contiguous": torch.clone, "gaps": lambda x: torch.cat([x, x], 3)[..., ::2]}
+    layouts = {
+        **LAYOUTS,
+        "contiguous": torch.clone,
+        "gaps": lambda x: torch.cat([x, x], 3)[..., ::2],
+        "transposed, repeated": lambda x: x[:1].mT.contiguous().mT.expand(2, 3, 4, 5),
+    }
     samples = zip(itertools.cycle(names), prepared(op, (2, 3, 4, 5)))
     inputs = [layouts[name](x.detach()).requires_grad_() for name, x in samples]
     asked = [inputs[k] for k in op.differentiable]
@@ -347,6 +354,23 @@ def test_operands_that_lie_differently(op: Op, names: tuple[str, ...], monkeypat
     for one, other in zip(found(), expected, strict=True):
         assert torch.equal(one, other)
         assert one.stride() == other.stride()
+    if len(inputs) == 2:
+        assert found()[0].stride() == torch.add(*inputs).stride()
+
+
+@pytest.mark.parametrize("shapes", [((64, 100), (100,)), ((5, 3, 4), (3, 1))], ids=str)
+def test_sums_of_a_gradient_that_repeats_a_number(
+    shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    loss = get("bce_with_logits")
+    with monkeypatch.context() as without:
+        without.setattr(rt, "_native", None)
+        expected = torch.autograd.grad(loss(x, y).sum(), (x, y))
+    torch.autograd.grad(loss(x, y).sum(), (x, y))
+    monkeypatch.setattr(rt._Backward, "__call__", refuse)
+    for one, other in zip(torch.autograd.grad(loss(x, y).sum(), (x, y)), expected, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_sums_of_what_does_not_lie_in_order_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from building import build
 from click.testing import CliRunner
 from gallery import EACH_KIND, OPS, Op, as_tuple, first, get, gradients, slopes_of
 from subjects import subject
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gradgen.cli import main
 from gradgen.load import load
@@ -66,6 +67,20 @@ def test_opcheck(op: Op) -> None:
             inputs[k].requires_grad_()
         torch.library.opcheck(operator(op).default, (*inputs, *op.others.values()), test_utils=wanted)
         wanted = wanted[:3]
+
+
+@every
+@pytest.mark.usefixtures("way")
+def test_results_lie_as_compilers_are_told(op: Op) -> None:
+    """By Python, which compiles the kernel, and after that by the dispatcher."""
+    repeated = [x.t().contiguous().t().expand(2, 4, 5) if k % 2 == 0 else x for k, x in enumerate(op.sample((4, 5)))]
+    permuted = [x.permute(torch.randperm(3).tolist()) for x in op.sample((3, 3, 3))]
+    for inputs in (*layouts(op), repeated, permuted):
+        with FakeTensorMode() as mode:
+            told = as_tuple(operator(op)(*[mode.from_tensor(x) for x in inputs], **op.others))
+        for _ in range(3):
+            results = as_tuple(operator(op)(*inputs, **op.others))
+            assert [x.stride() for x in results] == [x.stride() for x in told]
 
 
 @every
