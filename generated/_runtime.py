@@ -6225,7 +6225,8 @@ _operations: list[_Operation] = []
 
 def _saves_and_targets(kernel: Kernel, backward: Kernel) -> tuple[list[int], list[int], list[int]]:
     """Which inputs, and after these results, are saved for the backward kernel, for which of its results, in bits; of which
-    inputs it gives gradients."""
+    inputs it gives gradients.
+    """
     names = [*kernel.tensors, *kernel.results]
     saved = backward.tensors[len(kernel.results) :]
     inputs = [result.removeprefix("grad_") for result in backward.results]
