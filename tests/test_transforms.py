@@ -544,6 +544,31 @@ def test_behind_a_lazy_layer(op: Op) -> None:
     assert network[0].weight.shape == network[0].weight.grad.shape == (3, 4)
 
 
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.differentiable) > 1], ids=str)
+@pytest.mark.parametrize("source", ["an input", "of another operation", "parameters that are one"])
+def test_one_tensor_for_several_inputs_of_what_is_compiled(op: Op, source: str) -> None:
+    torch._dynamo.reset()
+    x, function, count = op.sample((3, 4))[0].requires_grad_(), op.function, len(op.tensors)
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = self.second = nn.Parameter(x.detach())
+
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = x * 2
+            first, second = {"an input": (x, x), "of another operation": (hidden, hidden)}.get(
+                source, (self.first, self.second)
+            )
+            return total(function(first, *[second] * (count - 1)))
+
+    network = Tied()
+    asked = [network.first] if source == "parameters that are one" else [x]
+    expected = torch.autograd.grad(network(x), asked)
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x), asked), expected, rtol=1e-12, atol=1e-12)
+
+
 @every
 def test_exported_saved_and_loaded(op: Op, tmp_path: Path) -> None:
     """As torch operations, for any size."""
