@@ -154,18 +154,18 @@ class Checkpointed(nn.Module):
 
 
 def _combine(rank: int, mesh: DeviceMesh, names: Sequence[str]) -> None:
-    """DDP within the compiler, and FSDP2 around what is checkpointed."""
+    """DDP, FSDP2 and tensor-parallel layers within the compiler, and FSDP2 around what is checkpointed."""
     for op in map(gallery.get, names):
-        for prepare in (
-            lambda model: torch.compile(_ddp(model, mesh), backend="aot_eager"),
-            lambda model: _fsdp(nn.Sequential(*map(Checkpointed, model.children())), mesh),
-        ):
+        for prepare in (_ddp, _fsdp, _tensor_parallel, None):
             torch._dynamo.reset()
-            model = network(op)
+            model = network(op, is_gated=prepare is _tensor_parallel)
             alone = copy.deepcopy(model)
             trained(alone, batch())
-            parallel = prepare(model)
-            trained(parallel, batch().chunk(WORLD)[rank])
+            if prepare is None:
+                parallel = _fsdp(nn.Sequential(*map(Checkpointed, model.children())), mesh)
+            else:
+                parallel = torch.compile(prepare(model, mesh), backend="aot_eager")
+            trained(parallel, batch() if prepare is _tensor_parallel else batch().chunk(WORLD)[rank])
             assert_same([whole(p) for p in parallel.parameters()], [*alone.parameters()], op.name)
 
 
@@ -226,7 +226,7 @@ def _distributed(tensor: Tensor, mesh: DeviceMesh, placement: Any) -> DTensor:
 
 def _of_dtensors(rank: int, mesh: DeviceMesh) -> None:
     for op in OPS:
-        plain = op.sample((4, 6))
+        plain = op.sample((5, 6))  # of which the processes have 3 rows and 2
         for place, placements in PLACEMENTS.items():
             if len(placements) > len(plain):
                 continue

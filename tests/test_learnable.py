@@ -52,6 +52,26 @@ def test_the_module_has_a_parameter_with_the_initial_value(ops: ModuleType) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", [op for op in OPS if any(type(d) is float for d, _ in op.hyper.values())], ids=str)
+def test_hyper_parameters_of_the_gallery_may_be_learned_as_one_number(op: Op, tmp_path: Path) -> None:
+    spec = (ROOT / "formulas" / f"{op.module}.py").read_text()
+    built, _ = build(re.sub(r"(\w+): float = ([\w.]+)", r"\1: Tensor(init=\2)", spec), tmp_path)
+    module, inputs = getattr(built, op.class_name)(dtype=torch.float64), op.sample((3, 4), grad=True)
+    torch.testing.assert_close(module(*inputs), op(*inputs))
+    with torch.no_grad():
+        for name, (_, other) in op.hyper.items():
+            assert getattr(module, name).shape == ()
+            getattr(module, name).fill_(other)
+    torch.testing.assert_close(module(*inputs), op(*inputs, **op.others))
+    leaves = [p.detach().requires_grad_() for p in module.parameters()]
+    function = getattr(built, op.name)
+    assert torch.autograd.gradcheck(lambda *leaves: function(*[x.detach() for x in inputs], *leaves), leaves)
+    twin = pickle.loads(pickle.dumps(module))
+    twin.reset_parameters()
+    torch.testing.assert_close(twin(*inputs), op(*inputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", [op for op in OPS if any(type(d) is float for d, _ in op.hyper.values())], ids=str)
 def test_hyper_parameters_of_the_gallery_may_be_learned(op: Op, tmp_path: Path) -> None:
     """One for each channel, with the values and gradients of the number that it is there."""
     spec = (ROOT / "formulas" / f"{op.module}.py").read_text()

@@ -220,6 +220,12 @@ def test_are_the_same_by_every_way(op: Op, ways: Sequence[Callable[..., Callable
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_take_no_code_of_their_own() -> None:
+    """Of what is generated there is a kernel for value, gradient and second derivative, and the torch form of each."""
+    for op in OPS:
+        assert {*op.kernels} <= {"forward", "backward", "double_backward"}
+
+
 def test_of_a_branch_that_is_not_taken_nothing_is_left() -> None:
     x = torch.tensor([800.0, -800.0, 2.0], requires_grad=True)
     y = get("elu")(x)
