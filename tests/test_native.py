@@ -248,6 +248,20 @@ def test_gradients_of_a_sum(op: Op, shape: tuple[int, ...], monkeypatch: pytest.
         assert one.stride() == other.stride()
 
 
+def assert_cpp_gives_what_python_does(found: Callable[[], list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same tensors, which lie in the same way, and nothing is left to Python."""
+    with monkeypatch.context() as without:
+        without.setattr(rt, "_native", None)
+        expected = found()
+    with monkeypatch.context() as alone:
+        alone.setattr(rt._Backward, "__call__", refuse)
+        alone.setattr(rt.Kernel, "__call__", refuse)
+        results = found()
+    for one, other in zip(results, expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+
+
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "channels last": lambda x: x.to(memory_format=torch.channels_last),
     "transposed": lambda x: x.transpose(0, 2).contiguous().transpose(0, 2),
@@ -281,14 +295,7 @@ def test_other_layouts(op: Op, layout: Callable[[Tensor], Tensor], monkeypatch: 
         gradients = [torch.autograd.grad(t, asked, retain_graph=True, materialize_grads=True) for t in totals]
         return [*results, *itertools.chain(*gradients)]
 
-    with monkeypatch.context() as without:
-        without.setattr(rt, "_native", None)
-        expected = found()
-    monkeypatch.setattr(rt._Backward, "__call__", refuse)
-    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
-    for one, other in zip(found(), expected, strict=True):
-        assert torch.equal(one, other)
-        assert one.stride() == other.stride()
+    assert_cpp_gives_what_python_does(found, monkeypatch)
     lies = (inputs[0] + inputs[-1] if len(inputs) > 1 else -inputs[0]).stride()
     assert [one.stride() for one in found()[: op.outputs]] == [lies] * op.outputs
 
@@ -307,14 +314,7 @@ def test_operands_with_gaps_broadcast(op: Op, monkeypatch: pytest.MonkeyPatch) -
         weighted = sum([(result * torch.arange(300.0)).sum() for result in results])
         return [*results, *torch.autograd.grad(weighted, asked)]
 
-    with monkeypatch.context() as without:
-        without.setattr(rt, "_native", None)
-        expected = found()
-    monkeypatch.setattr(rt._Backward, "__call__", refuse)
-    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
-    for one, other in zip(found(), expected, strict=True):
-        assert torch.equal(one, other)
-        assert one.stride() == other.stride()
+    assert_cpp_gives_what_python_does(found, monkeypatch)
 
 
 MIXED = [
@@ -346,14 +346,7 @@ def test_operands_that_lie_differently(op: Op, names: tuple[str, ...], monkeypat
         weighted = sum([(result * torch.rand_like(result).fill_(0.75)).sum() for result in results])
         return [*results, *torch.autograd.grad(weighted, asked)]
 
-    with monkeypatch.context() as without:
-        without.setattr(rt, "_native", None)
-        expected = found()
-    monkeypatch.setattr(rt._Backward, "__call__", refuse)
-    monkeypatch.setattr(rt.Kernel, "__call__", refuse)
-    for one, other in zip(found(), expected, strict=True):
-        assert torch.equal(one, other)
-        assert one.stride() == other.stride()
+    assert_cpp_gives_what_python_does(found, monkeypatch)
     if len(inputs) == 2:
         assert found()[0].stride() == torch.add(*inputs).stride()
 
