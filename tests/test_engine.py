@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,7 +14,7 @@ from building import build
 from gallery import OPS, Op, as_tuple, total
 from networks import network
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 rt = gallery.runtime()
 
@@ -228,6 +228,123 @@ def test_hooks(op: Op) -> None:
     assert sorted(seen) == ["after", "before", "input", "tensor"]
     if op.outputs == 1:
         torch.testing.assert_close(inputs[op.differentiable[0]].grad, 2 * expected[0])
+
+
+@differentiable
+def test_hooks_of_what_has_come_together(op: Op) -> None:
+    """Of one leaf, of all leaves, and a result that keeps its own gradient."""
+    inputs = op.sample((5,), grad=True)
+    expected = gradients(op, inputs)
+    leaves = [inputs[k] for k in op.differentiable]
+    accumulated: list[Tensor] = []
+    together: list[Any] = []
+    results = as_tuple(op(*inputs))
+    for tensor in (*leaves, *results):
+        tensor.grad = None
+        tensor.retain_grad()
+    for leaf in leaves:
+        leaf.register_post_accumulate_grad_hook(lambda leaf: accumulated.append(leaf.grad.clone()))
+    torch.autograd.graph.register_multi_grad_hook(leaves, together.extend)
+    weights = [torch.full_like(result, 2.0) for result in results]
+    sum((weight * result).sum() for weight, result in zip(weights, results, strict=True)).backward()
+    assert all(torch.equal(result.grad, weight) for result, weight in zip(results, weights, strict=True))
+    assert len(accumulated) == len(together) == len(leaves) == len(expected)
+    for k, leaf in enumerate(leaves):
+        assert torch.equal(together[k], leaf.grad)
+        assert any(torch.equal(grad, leaf.grad) for grad in accumulated)
+
+
+def policy(_: Any, function: Any, *__: Any, **___: Any) -> CheckpointPolicy:
+    keeps = function in (torch.ops.aten.mul.Tensor, torch.ops.aten.sigmoid.default)
+    return CheckpointPolicy.MUST_SAVE if keeps else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+# What saves memory, as a way to call a function.
+SAVING: dict[str, Callable[[Callable[..., Any], Sequence[Tensor]], Any]] = {
+    "checkpointed": lambda function, inputs: checkpoint(function, *inputs, use_reentrant=False),
+    "checkpointed selectively": lambda function, inputs: checkpoint(
+        function,
+        *inputs,
+        use_reentrant=False,
+        context_fn=lambda: create_selective_checkpoint_contexts(policy),
+    ),
+    "saved on the CPU": lambda function, inputs: _saved_on_cpu(function, inputs),
+}
+
+
+def _saved_on_cpu(function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
+    with torch.autograd.graph.save_on_cpu():
+        return function(*inputs)
+
+
+def second(loss: Tensor, leaves: Sequence[Tensor], **options: bool) -> list[Tensor]:
+    """The gradients of the loss by the leaves, then those of their sum."""
+    first = torch.autograd.grad(loss, leaves, create_graph=True)
+    rest = [gradient.sum() for gradient in first if gradient.requires_grad]
+    return [*first, *(torch.autograd.grad(sum(rest), leaves, materialize_grads=True, **options) if rest else ())]
+
+
+@differentiable
+@pytest.mark.parametrize("way_of_saving", SAVING)
+def test_orders_of_what_saves_memory(op: Op, way_of_saving: str) -> None:
+    def orders(call: Callable[[Callable[..., Any], Sequence[Tensor]], Any]) -> list[Tensor]:
+        inputs = op.sample((5,), grad=True)
+        return second(total(call(op.function, inputs)), [inputs[k] for k in op.differentiable])
+
+    expected = orders(lambda function, inputs: function(*inputs))
+    for found, right in zip(orders(SAVING[way_of_saving]), expected, strict=True):
+        # Modes of checkpoints see operations of torch: the torch form is computed, not the kernels.
+        torch.testing.assert_close(found, right, rtol=1e-12, atol=1e-14)
+
+
+@differentiable
+def test_the_second_order_is_watched_over(op: Op) -> None:
+    """Anomaly mode, deterministic algorithms, a graph that is freed, and what was changed meanwhile."""
+    inputs = op.sample((5,), grad=True)
+    leaves = [inputs[k] for k in op.differentiable]
+    expected = second(total(op(*inputs)), leaves)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.autograd.detect_anomaly(check_nan=True):
+            found = second(total(op(*inputs)), leaves)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+    saved: list[Tensor] = []
+    loss = total(op(*inputs))
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        first = torch.autograd.grad(loss, leaves, create_graph=True)
+    rest = [gradient for gradient in first if gradient.requires_grad]
+    if not rest:
+        return
+    sums = sum(gradient.sum() for gradient in rest)
+    torch.autograd.grad(sums, leaves, materialize_grads=True, retain_graph=True)
+    torch.autograd.grad(sums, leaves, materialize_grads=True)
+    with pytest.raises(RuntimeError, match=r"second time|already been freed") if saved else nullcontext():
+        torch.autograd.grad(sums, leaves, materialize_grads=True)
+
+    def first_order(hooks: Any) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        """Inputs that may be written to, those that gradients are taken by, and the sum of these gradients."""
+        again = [tensor * 1 for tensor in op.sample((5,), grad=True)]
+        wrt = [again[k] for k in op.differentiable]
+        loss = total(op(*again))
+        with hooks:
+            first = torch.autograd.grad(loss, wrt, create_graph=True)
+        return again, wrt, sum(gradient.sum() for gradient in first if gradient.requires_grad)
+
+    saved.clear()
+    again, *_ = first_order(torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t))
+    are_kept = [tensor.data_ptr() in {one.data_ptr() for one in saved} for tensor in again]
+    for k, is_kept in enumerate(are_kept):
+        again, wrt, slopes = first_order(nullcontext())
+        with torch.no_grad():
+            again[k].add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation") if is_kept else nullcontext():
+            # Where nobody complains, nothing was read that has changed.
+            found = torch.autograd.grad(slopes, wrt, materialize_grads=True)
+            for one, right in zip(found, expected[len(leaves) :], strict=True):
+                torch.testing.assert_close(one, right)
 
 
 @differentiable
