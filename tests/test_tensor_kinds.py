@@ -226,6 +226,29 @@ def test_gradients_lie_alike_whoever_looks(op: Op, kind: str, loss: Callable[...
         assert strides([mode.from_tensor(x) for x in inputs]) == expected
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
+def test_tensors_without_elements_lie_as_torch_has_it(op: Op) -> None:
+    whole = torch.zeros(3, 0, 2, 4, dtype=torch.float64)
+    others = (
+        whole,
+        whole.contiguous(memory_format=torch.channels_last),
+        whole.new_zeros(4, 2, 0, 3).permute(3, 2, 1, 0),
+        whole.new_zeros(6, 3, 2, 8)[::2, :0, :, ::2],
+        whole.new_zeros(3, 1, 2, 1)[:, :0].expand(3, 0, 2, 4),
+        whole.new_zeros(2, 1),
+        whole.new_zeros(()),
+    )
+    for first, second in itertools.product(others[:5], others):
+        inputs = [first, second, *[first] * (len(op.tensors) - 2)]
+        expected = composite(inputs).stride()
+        found = gradients(op, inputs)
+        assert {result.stride() for result in found[: op.outputs]} == {expected}
+        with FakeTensorMode() as mode:
+            fake = gradients(op, [mode.from_tensor(x) for x in inputs])
+        assert [tensor.stride() for tensor in fake] == [tensor.stride() for tensor in found]
+
+
 @every
 @pytest.mark.parametrize("kind", ["channels last", "permuted", "with gaps, transposed"])
 def test_tangents_lie_as_the_inputs_do(op: Op, kind: str) -> None:
