@@ -10,6 +10,7 @@ import torch
 from gallery import EACH_FUNCTION, EACH_KIND, OPS, Op, as_tuple, get, gradients
 from test_paths import disagreement, scales, special_values
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor import metrics
 from torch.func import jvp, vmap
 
@@ -39,11 +40,12 @@ def results_and_gradients(function: Function, inputs: list[Tensor]) -> list[Tens
     return [*results, *(tensor.grad for tensor in inputs)]
 
 
-def first_together(names: Sequence[str]) -> pytest.MarkDecorator:
-    """Those ops at once, and all others, which are thorough."""
+def first_together(names: Sequence[str], parts: int = 1) -> pytest.MarkDecorator:
+    """Those ops at once, and all others, which are thorough, in so many parts."""
     some, others = ([op for op in OPS if (op.name in names) == is_one] for is_one in (True, False))
-    parts = [some, pytest.param(others, marks=pytest.mark.thorough)]
-    return pytest.mark.parametrize("ops", parts, ids=["of each kind", "others"])
+    rest = [pytest.param(others[k::parts], marks=pytest.mark.thorough) for k in range(parts)]
+    ids = ["of each kind", *(["others"] if parts == 1 else [f"others, {k + 1} of {parts}" for k in range(parts)])]
+    return pytest.mark.parametrize("ops", [some, *rest], ids=ids)
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +69,22 @@ def test_the_whole_gallery(ops: list[Op]) -> None:
         assert (ours is None) == (expected is None)
         if ours is not None:
             torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+@first_together(EACH_KIND, parts=4)
+def test_all_sizes(ops: list[Op]) -> None:
+    """What was generated for the first size, and then for any, forward and backward."""
+    function = with_neighbours(ops)
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(function, fullgraph=True, backend=counter)
+    for k in range(5):
+        inputs = [tensor for op in ops for tensor in op.sample((9 + 7 * k, 3), dtype=torch.float32)]
+        expected = results_and_gradients(function, inputs)
+        for ours, right in zip(results_and_gradients(compiled, inputs), expected, strict=True):
+            assert (ours is None) == (right is None)
+            if ours is not None:
+                torch.testing.assert_close(ours, right, rtol=1e-5, atol=1e-6)
+    assert counter.frame_count <= 2
 
 
 @pytest.mark.skipif(torch.__version__ < (2, 13), reason="since torch 2.13")
