@@ -26,7 +26,7 @@ from test_examples import run
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
@@ -294,22 +294,41 @@ def weighted(x: Tensor, weight: Tensor(init=0.25, per_channel=True)):
 """
 
 
+def _along_channels(name: str, layer: nn.Module, mesh: DeviceMesh) -> None:
+    """Numbers for channels to the processes that have these channels, and one number to all."""
+    for key, parameter in [*layer.named_parameters(recurse=False)]:
+        placement = Shard(0) if parameter.dim() else Replicate()
+        layer.register_parameter(key, nn.Parameter(distribute_tensor(parameter, mesh, [placement])))
+
+
+def _learnable_tensor_parallel(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    distribute_module(model[1], mesh, _along_channels)
+    return parallelize_module(model, mesh, {"0": ColwiseParallel(use_local_output=False), "2": RowwiseParallel()})
+
+
 def _learn_numbers(rank: int, mesh: DeviceMesh, folder: str) -> None:
     sys.path.insert(0, folder)
     ops = importlib.import_module("learnable.gates")
-    for prepare, layer in ((_ddp, ops.Scaled()), (_ddp, ops.Weighted(6)), (_fsdp, ops.Weighted(6))):
+    for prepare, layer in (
+        (_ddp, ops.Scaled()),
+        (_ddp, ops.Weighted(6)),
+        (_fsdp, ops.Weighted(6)),
+        (_learnable_tensor_parallel, ops.Scaled()),
+        (_learnable_tensor_parallel, ops.Weighted(6)),
+    ):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 6), layer, nn.Linear(6, 2)).double()
         alone = copy.deepcopy(model)
         trained(alone, batch())
-        trained(prepare(model, mesh), batch().chunk(WORLD)[rank])
+        parallel = prepare(model, mesh)
+        trained(parallel, batch() if prepare is _learnable_tensor_parallel else batch().chunk(WORLD)[rank])
         assert_same({key: whole(value) for key, value in model.state_dict().items()}, alone.state_dict(), str(layer))
     with pytest.raises(ValueError, match="doesn't support scalar parameters"):
         fully_shard(ops.Scaled(), mesh=mesh)
 
 
 def test_learnable_numbers(tmp_path: Path) -> None:
-    """One number, which FSDP2 does not take, and one for each channel."""
+    """One number, which FSDP2 does not take, and one for each channel, which tensor-parallel layers share out."""
     (tmp_path / "gates.py").write_text(LEARNABLE)
     command = [sys.executable, "-m", "gradgen", "build", str(tmp_path / "gates.py"), "-o", str(tmp_path / "learnable")]
     subprocess.run(command, check=True, cwd=gallery.ROOT)
