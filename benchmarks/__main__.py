@@ -17,6 +17,7 @@ from benchmarks import generator, launch, layouts, report, sums
 from benchmarks.cases import CASES, Case, built
 from benchmarks.machine import description
 from benchmarks.measure import COMPILED, EAGER, JITERATOR, LIGER, OWN, Bench
+from benchmarks.timing import Timings
 from benchmarks.workers import Found, Setup, Workers
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -25,6 +26,9 @@ CPU_SIZES = (10, 14, 18, 20, 22, 24, 26)
 GPU_SIZES = (10, 13, 16, 19, 22, 25, 28)
 _FIRST_CALLS = 3  # that are measured where several processes compile: before them, each alone
 _WIDTH = 180  # of what is printed to a file
+
+_device = click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+_out = click.option("--out", type=click.Path(path_type=Path), help="Where to write, without suffix.")
 
 
 @click.group()
@@ -41,7 +45,7 @@ def _options(command: click.Command) -> click.Command:
         click.option("--seconds", type=float, help="To sample one figure; default 0.2, on a GPU 0.03."),
         click.option("--processes", type=int, help="That compile at once; default 1, on a GPU two fewer than cores."),
         click.option("--budget", type=float, help="Seconds after which nothing new is begun."),
-        click.option("--out", type=click.Path(path_type=Path), help="Where to write, without suffix."),
+        _out,
         click.option("--record", is_flag=True, help="Put a summary into docs/performance.md, too."),
     ):
         command = option(command)
@@ -74,29 +78,38 @@ def record_command(file: Path) -> None:
 
 
 @main.command()
-def build() -> None:
+@_out
+def build(out: Path | None) -> None:
     """How long the generator takes."""
-    generator.show(Console())
+    _keep("build", "cpu", generator.show(Console()), out)
 
 
 @main.command("launch")
-def launch_command() -> None:
+@_out
+def launch_command(out: Path | None) -> None:
     """Where the time of a call with few elements goes, on the processor."""
-    launch.show(Console())
+    _keep("launch", "cpu", launch.show(Console()), out)
 
 
 @main.command("layouts")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-def layouts_command(device: str) -> None:
+@_device
+@_out
+def layouts_command(device: str, out: Path | None) -> None:
     """Operands that are not contiguous, that broadcast, and results written over their inputs."""
-    layouts.show(Console(), device)
+    _keep("layouts", device, layouts.show(Console(), device), out)
 
 
 @main.command("sums")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-def sums_command(device: str) -> None:
+@_device
+@_out
+def sums_command(device: str, out: Path | None) -> None:
     """What the gradient of an input costs that broadcasts, such as one number a channel."""
-    sums.show(Console(), device)
+    _keep("sums", device, sums.show(Console(), device), out)
+
+
+def _keep(what: str, device: str, timings: Timings, out: Path | None) -> None:
+    machine = description(device)
+    report.write_timings(timings, machine, out or report.stem(what, machine))
 
 
 def _run(
@@ -128,8 +141,7 @@ def _run(
         "processes": processes or default_processes,
         "seconds a figure": seconds or default_seconds,
     }
-    slug = (results.machine.get("gpu") or results.machine["processor"]).lower().replace(" ", "-")
-    stem = out or report.RESULTS / f"{device}-{slug}"
+    stem = out or report.stem(device, results.machine)
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH

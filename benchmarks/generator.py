@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.timing import Timing, Timings
+
 _FORMULAS = Path(__file__).parents[1] / "formulas"
 _TEN, _TEN_HARD = (Path(__file__).with_name(f"ten_{kind}operations.py") for kind in ("", "hard_"))
 _RUNS = 3
@@ -20,7 +21,7 @@ _RUNS = 3
 _WITHOUT_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
-def show(console: Console) -> None:
+def show(console: Console) -> Timings:
     """Measure and print."""
     gallery = str(_FORMULAS)
     rows = (
@@ -34,10 +35,13 @@ def show(console: Console) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _seconds(["build", f"{gallery}/relu.py", "-o", folder])  # compiles the generator's own files
     shown = Table("command", "median", "of", title="The generator, seconds", title_justify="left")
+    timings = {}
     for what, arguments, is_fresh in rows:
         samples = _samples(arguments, is_fresh)
-        shown.add_row(what, f"{statistics.median(samples):.2f}", ", ".join(f"{sample:.2f}" for sample in samples))
+        timings[what] = Timing.of(samples)
+        shown.add_row(what, f"{timings[what].median:.2f}", ", ".join(f"{sample:.2f}" for sample in samples))
     console.print(shown)
+    return timings
 
 
 def _samples(arguments: list[str], is_fresh: bool) -> list[float]:

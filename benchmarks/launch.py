@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from benchmarks.timing import side_by_side
+from benchmarks.timing import Timings, side_by_side
 from generated import _runtime
 from generated.swish import _SWISH, SwishFunction, swish
 
@@ -35,28 +35,31 @@ class _Empty(torch.autograd.Function):
         return torch.empty_like(grad)
 
 
-def show(console: Console) -> None:
+def show(console: Console) -> Timings:
     """Measure and print: by what is compiled with C alone, and by C++."""
     library = _runtime.compile_native()
     _both()["swish(x)"]()  # compiles the kernels
     _runtime._native = None
-    _show(console, "by C and Python")
+    by_c = _show(console, "by C and Python")
     _runtime._use_native(library)
-    _show(console, "by C++")
+    return by_c | _show(console, "by C++")
 
 
-def _show(console: Console, way: str) -> None:
+def _show(console: Console, way: str) -> Timings:
+    timings: Timings = {}
     tables = (
-        (f"Forward {way}, microseconds", _forward()),
-        (f"Forward and backward {way}, microseconds", _both()),
+        (f"Forward {way}", _forward()),
+        (f"Forward and backward {way}", _both()),
     )
     for title, rows in tables:
         found = side_by_side({name: partial(_ignoring, call) for name, call in rows.items()}, "cpu", _SECONDS)
-        shown = Table("what", "median", "quartiles", title=title, title_justify="left")
+        shown = Table("what", "median", "quartiles", title=f"{title}, microseconds", title_justify="left")
         for name, timing in found.items():
             low, median, high = (f"{1e6 * value:.2f}" for value in (timing.low, timing.median, timing.high))
             shown.add_row(name, median, f"{low} to {high}")
+            timings[f"{title}: {name}"] = timing
         console.print(shown)
+    return timings
 
 
 def _ignoring(call: Callable[[], object], _buffers: int) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.timing import Call, side_by_side
+from benchmarks.timing import Call, Timings, side_by_side
 from generated.relu import relu_
 from generated.staged import max_gate
 from generated.swish import swish
@@ -48,9 +48,19 @@ _BINARY: dict[str, Make] = {
 }
 
 
-def show(console: Console, device: str) -> None:
+def show(console: Console, device: str) -> Timings:
     """Measure and print."""
+    timings: Timings = {}
     shown = Table("what", *[str(side * side) for side in _SIZES], title="Microseconds, PyTorch's own in brackets")
+
+    def add(what: str, pairs: Sequence[tuple[Call, Call]]) -> None:
+        cells = []
+        for side, (ours, theirs) in zip(_SIZES, pairs, strict=True):
+            found = side_by_side({"gradgen": ours, "torch": theirs}, device, _SECONDS)
+            cells.append(f"{1e6 * found['gradgen'].median:.3g} ({1e6 * found['torch'].median:.3g})")
+            timings.update({f"{what}, {side * side}, {peer}": timing for peer, timing in found.items()})
+        shown.add_row(what, *cells)
+
     rows: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor], Make]] = {
         **{f"swish, {name}": (swish, functional.silu, make) for name, make in _UNARY.items()},
         **{f"max_gate, {name}": (max_gate, torch.maximum, make) for name, make in _BINARY.items()},
@@ -58,17 +68,13 @@ def show(console: Console, device: str) -> None:
     for name, (ours, theirs, make) in rows.items():
         for direction, way in (("forward", _forward), ("forward and backward", _both)):
             calls = [(way(ours, make(side, device)), way(theirs, make(side, device))) for side in _SIZES]
-            shown.add_row(f"{name}, {direction}", *[_cell(*pair, device) for pair in calls])
+            add(f"{name}, {direction}", calls)
     make = _UNARY["contiguous"]
     for direction, way in (("forward", _forward), ("forward and backward", _both_over)):
         calls = [(way(relu_, make(side, device)), way(torch.relu_, make(side, device))) for side in _SIZES]
-        shown.add_row(f"relu_, {direction}", *[_cell(*pair, device) for pair in calls])
+        add(f"relu_, {direction}", calls)
     console.print(shown)
-
-
-def _cell(ours: Call, theirs: Call, device: str) -> str:
-    found = side_by_side({"ours": ours, "theirs": theirs}, device, _SECONDS)
-    return f"{1e6 * found['ours'].median:.3g} ({1e6 * found['theirs'].median:.3g})"
+    return timings
 
 
 def _forward(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Call:

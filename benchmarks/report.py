@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import COPY, DIRECTIONS, GRADGEN, Row
+from benchmarks.timing import Timings
 
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -64,6 +65,18 @@ class Results:
         """What `save` wrote."""
         content = json.loads(file.read_text())
         return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+
+
+def stem(what: str, machine: Mapping[str, str]) -> Path:
+    """Where results lie, without suffix."""
+    return RESULTS / f"{what}-{(machine.get('gpu') or machine['processor']).lower().replace(' ', '-')}"
+
+
+def write_timings(timings: Timings, machine: Mapping[str, str], stem: Path) -> None:
+    """Write JSON: seconds by what took them."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine, "seconds": {name: vars(timing) for name, timing in timings.items()}}
+    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks.cases import CASES, CHANNELS, Function, built, load
-from benchmarks.timing import side_by_side
+from benchmarks.timing import Timings, side_by_side
 
 _OPS = ("channel_swish", "bias_gelu")
 _SHAPES = {"per channel": (CHANNELS,), "scalar": ()}
@@ -19,28 +19,34 @@ _DTYPES = (torch.float32, torch.bfloat16)
 _SECONDS = 1.0  # to sample one figure
 
 
-def show(console: Console, device: str) -> None:
+def show(console: Console, device: str) -> Timings:
     """Measure and print."""
+    timings: Timings = {}
     cases = [case for case in CASES if case.name in _OPS]
     table = Table("op", "other input", "type", *[f"2^{n.bit_length() - 1}" for n in _SIZES], title="times as long")
     with built(cases) as (folder, package):
         for name, function in load(cases, folder, package).items():
             for shape in _SHAPES:
                 for dtype in _DTYPES:
-                    ratios = [f"{_ratio(function, n, _SHAPES[shape], dtype, device):.2f}" for n in _SIZES]
-                    table.add_row(name, shape, str(dtype).removeprefix("torch."), *ratios)
+                    kind = str(dtype).removeprefix("torch.")
+                    ratios = []
+                    for n in _SIZES:
+                        found = _measured(function, n, _SHAPES[shape], dtype, device)
+                        ratios.append(f"{found['with'].median / found['without'].median:.2f}")
+                        timings |= {f"{name}, {shape}, {kind}, {n}, {way} it": found[way] for way in found}
+                    table.add_row(name, shape, kind, *ratios)
     console.print(table)
+    return timings
 
 
-def _ratio(function: Function, n: int, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> float:
+def _measured(function: Function, n: int, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Timings:
     x = torch.randn(n // CHANNELS, CHANNELS, device=device, dtype=dtype, requires_grad=True)
     other = torch.randn(shape, device=device, dtype=dtype)
     calls = {
         "with": _both(function, x, other.clone().requires_grad_()),
         "without": _both(function, x, other),
     }
-    found = side_by_side(calls, device, _SECONDS)
-    return found["with"].median / found["without"].median
+    return side_by_side(calls, device, _SECONDS)
 
 
 def _both(function: Function, x: Tensor, other: Tensor) -> Callable[[int], None]:

@@ -35,7 +35,10 @@ class Timing:
         return cls(median, low, high, len(samples))
 
 
-def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> dict[str, Timing]:
+Timings = dict[str, Timing]  # of each call, by its name
+
+
+def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timings:
     """The time of one call of each function.
 
     All are warmed up; then they are sampled in turn, in another order each time, for what one leaves in the caches and

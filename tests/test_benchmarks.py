@@ -266,12 +266,22 @@ def test_long_tables_are_printed_as_a_summary(capsys: pytest.CaptureFixture[str]
     assert "how many times as long others take" not in printed
 
 
-def test_how_long_the_generator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def timed(command: str, tmp_path: Path) -> tuple[str, dict[str, dict[str, float]]]:
+    """What a command prints, and the timings that it writes."""
+    done = CliRunner().invoke(main, [command, "--out", str(tmp_path / "found")])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["machine"]["torch"] == torch.__version__
+    assert all(0 < each["low"] <= each["median"] <= each["high"] for each in found["seconds"].values())
+    return done.output, found["seconds"]
+
+
+def test_how_long_the_generator_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     commands: list[list[str]] = []
     monkeypatch.setattr(generator, "_seconds", lambda arguments: commands.append(arguments) or 0.25 * len(commands))
-    done = CliRunner().invoke(main, ["build"])
-    assert done.exit_code == 0, done.output
-    assert "the gallery, nothing to do" in done.output
+    printed, seconds = timed("build", tmp_path)
+    assert "the gallery, nothing to do" in printed
+    assert seconds["one operation, swish"] == {"median": 0.75, "low": 0.625, "high": 0.875, "samples": 3}
     fresh = [command[-1] for command in commands if command[1].endswith("swish.py")]
     assert len({*fresh}) == len(fresh) == 3  # an empty folder each time
 
@@ -284,29 +294,31 @@ def test_the_generator_is_a_command_that_may_fail(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("native")
-def test_where_the_time_of_a_small_call_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_time_of_a_small_call_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(launch, "_SECONDS", 1e-4)
     monkeypatch.setattr(launch._runtime, "_native", None)
-    done = CliRunner().invoke(main, ["launch"])
-    assert done.exit_code == 0, done.output
+    printed, seconds = timed("launch", tmp_path)
     for way in ("by C and Python", "by C++"):
-        assert f"Forward and backward {way}" in done.output
-    assert done.output.count("F.silu(x)") == 4
+        assert f"Forward and backward {way}, microseconds" in printed
+        assert f"Forward and backward {way}: swish(x)" in seconds
+    assert printed.count("F.silu(x)") == 4
 
 
-def test_other_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_layouts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(layouts, "_SECONDS", 1e-4)
     monkeypatch.setattr(layouts, "_SIZES", (16,))
-    done = CliRunner().invoke(main, ["layouts"])
-    assert done.exit_code == 0, done.output
-    assert "channels last" in done.output
-    assert "relu_" in done.output
+    printed, seconds = timed("layouts", tmp_path)
+    assert "channels last" in printed
+    assert "relu_" in printed
+    for peer in ("gradgen", "torch"):
+        assert f"max_gate, with a row, forward and backward, 256, {peer}" in seconds
 
 
 @pytest.mark.slow
-def test_gradients_of_inputs_that_broadcast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_inputs_that_broadcast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sums, "_SECONDS", 1e-4)
     monkeypatch.setattr(sums, "_SIZES", (1 << 12,))
-    done = CliRunner().invoke(main, ["sums"])
-    assert done.exit_code == 0, done.output
-    assert done.output.count("channel_swish") == done.output.count("bias_gelu") == 4
+    printed, seconds = timed("sums", tmp_path)
+    assert printed.count("channel_swish") == printed.count("bias_gelu") == 4
+    assert len(seconds) == 16
+    assert {name.rpartition(", ")[2] for name in seconds} == {"with it", "without it"}
