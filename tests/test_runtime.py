@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import itertools
+import math
 import os
 import re
 import resource
@@ -548,6 +549,23 @@ def test_subnormals_and_special_values_survive(rt: ModuleType) -> None:
         torch.testing.assert_close(y, x, rtol=0, atol=0, equal_nan=True)
         assert y[5].signbit()
         assert y[6] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exponentials_are_the_same_alone_and_beside_products(rt: ModuleType, dtype: torch.dtype) -> None:
+    """Of other parts, for the sake of time: the last product alone is rounded in both."""
+    alone = identity(rt, name="alone", code="const real y = exp(x);")
+    beside = identity(rt, name="beside", code="const real two = mul_exp(real(2), x), y = two < 0 ? x : exp(x);")
+    assert "#define GG_BESIDE_MUL_EXP" in beside.cpu_source(dtype)
+    assert "#define GG_BESIDE_MUL_EXP" not in alone.cpu_source(dtype)
+    bits = torch.randint(-(2**31), 2**31, (2_000_000,), generator=torch.Generator().manual_seed(0))
+    spread = bits.to(torch.int32).view(torch.float32).to(dtype)
+    dense = torch.linspace(-760, 720, 2_000_001, dtype=dtype)
+    near = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, -103.97208, -745.1332, 88.72284, 709.7828])
+    x = torch.cat([spread, dense, dense / 7, near.to(dtype), torch.nextafter(near, torch.zeros(9)).to(dtype)])
+    found, expected = alone((x,))[0], beside((x,))[0]
+    assert torch.equal(found.isnan(), x.isnan())
+    assert torch.equal(found.nan_to_num(nan=-1), expected.nan_to_num(nan=-1))
 
 
 # Threads and size
