@@ -226,6 +226,29 @@ def test_gradients_lie_alike_whoever_looks(op: Op, kind: str, loss: Callable[...
         assert strides([mode.from_tensor(x) for x in inputs]) == expected
 
 
+def turned(tensor: Tensor) -> Tensor:
+    """The same numbers, neighbours in memory of which are one below the other."""
+    return tensor.mT.contiguous().mT
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
+@pytest.mark.parametrize("dtype", gallery.DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(40, 31), (1, 40, 300), (3, 17, 64), (2, 2, 33, 257), (350, 520)], ids=str)
+def test_rows_of_one_operand_and_columns_of_another(op: Op, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Which are gathered by tiles, on several threads where there are many elements."""
+    layouts = itertools.cycle((torch.clone, turned, lambda x: x[..., :1].expand(shape), gaps, turned))
+    inputs = [made(x) for x, made in zip(op.sample(shape, dtype=dtype), layouts, strict=False)]
+    plain = [x.clone(memory_format=torch.contiguous_format) for x in inputs]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        pairs = [[*zip(*map(as_tuple, (op(*xs), op(*plain))), strict=True)] for xs in (inputs, [*map(turned, inputs)])]
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, other) for one, other in itertools.chain(*pairs))
+
+
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("op", [op for op in OPS if len(op.tensors) > 1], ids=str)
 def test_tensors_without_elements_lie_as_torch_has_it(op: Op) -> None:
