@@ -83,7 +83,8 @@ def operator_text(formula: Formula) -> str:
     returned = ", ".join(["Tensor"] * len(formula.outputs))
     schema = f"{formula.name}({', '.join(map(_in_schema, formula.parameters))})"
     schema += f" -> ({returned})" if len(formula.outputs) > 1 else f" -> {returned}"
-    return call_text("rt.operator", [f'"{schema}"', f"{class_name(formula.name)}Function", formula.name])
+    arguments = [f'"{schema}"', f"{class_name(formula.name)}Function", formula.name]
+    return call_text("rt.operator", arguments + ["in_float32=True"] * formula.in_float32)
 
 
 def render_module(sections: Sequence[Section], templates: Path, library: bool = False) -> str:

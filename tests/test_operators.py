@@ -214,6 +214,25 @@ def test_autocast_to_float32(tmp_path: Path) -> None:
         assert torch.equal(*slopes)
 
 
+@pytest.mark.slow
+def test_autocast_to_float32_within_compilers(tmp_path: Path) -> None:
+    """Which have to be told of the type of the result; float64 stays what it is."""
+    module, (formula,) = build(IN_FLOAT32.replace("operated", "compiled"), tmp_path)
+    exec(operator_text(formula), {"rt": module.rt, **vars(module)})
+    error, x = torch.ops.gradgen.compiled_error, torch.linspace(-2, 12, 8, dtype=torch.bfloat16)
+    compiled = torch.compile(lambda x, y: error(x, y, k=3.0), fullgraph=True, backend="aot_eager")
+    for dtype in (torch.bfloat16, torch.float64):
+        inputs = [x.to(dtype).requires_grad_(), torch.ones(8, dtype=dtype)]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.library.opcheck(error.default, inputs)
+            found, expected = compiled(*inputs), module.compiled_error(*inputs, k=3.0)
+            with FakeTensorMode() as mode:
+                assert error(*map(mode.from_tensor, inputs)).dtype is found.dtype
+        assert found.dtype is (torch.float64 if dtype is torch.float64 else torch.float32)
+        assert torch.equal(found, expected)
+        assert torch.equal(*[torch.autograd.grad(result.sum(), inputs[0])[0] for result in (found, expected)])
+
+
 def test_bad_arguments_are_told_as_the_op_tells_them() -> None:
     with pytest.raises(NotImplementedError, match=r"\"swish\" not implemented for 'Long' .*x\.float\(\)"):
         torch.ops.gradgen.swish(torch.arange(3))

@@ -638,6 +638,76 @@ def test_compiled_for_any_size_at_once(op: Op) -> None:
         assert_close(as_tuple(compiled(*inputs)), as_tuple(op(*inputs)))
 
 
+@pytest.fixture
+def data_in_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler takes sizes and numbers that hang on data."""
+    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    monkeypatch.setattr(torch._dynamo.config, "capture_scalar_outputs", True)
+    torch._dynamo.reset()
+
+
+# What stands beside an input of so many rows as data say, made of numbers of its shape before.
+BESIDE: dict[str, Callable[[Tensor], Tensor]] = {
+    "a row": lambda x: x[0],
+    "one number": lambda x: x[0, 0],
+    "one number, of two dimensions": lambda x: x[:1, :1],
+}
+
+
+@pytest.mark.usefixtures("data_in_sizes")
+@pytest.mark.skipif(torch.__version__ < (2, 9), reason="since torch 2.9")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("op", "beside"),
+    [
+        pytest.param(op, name, id=f"{op}, {name}")
+        for op in OPS
+        for name in [*BESIDE][: len(BESIDE) if op.tensors[1:] else 1]
+    ],
+)
+def test_compiled_for_sizes_that_hang_on_data(op: Op, beside: str) -> None:
+    function = op.function
+
+    def of_some_rows(x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        return as_tuple(function(x[(x[:, 0] > 0).nonzero().squeeze(-1)], *others))
+
+    first, *others = op.sample((9, 6))
+    inputs = [first, *map(BESIDE[beside], others)]
+    compiled = torch.compile(of_some_rows, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        assert_close(compiled(*inputs), of_some_rows(*inputs))
+        assert_close(slopes_of(compiled, op, inputs), slopes_of(of_some_rows, op, inputs))
+        inputs[0] = inputs[0].roll(1, 1)
+    program = torch.export.export(Calling(of_some_rows), tuple(inputs)).module()
+    assert_close(program(*inputs), of_some_rows(*inputs))
+
+
+class Calling(nn.Module):
+    """Exporters take modules alone."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+@pytest.mark.usefixtures("data_in_sizes")
+@pytest.mark.skipif(torch.__version__ < (2, 9), reason="since torch 2.9")
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if any(type(value) is float for value, _ in op.hyper.values())], ids=str
+)
+def test_compiled_for_hyper_parameters_that_hang_on_data(op: Op) -> None:
+    function, name = op.function, next(name for name, (value, _) in op.hyper.items() if type(value) is float)
+
+    def by_a_number(x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        return as_tuple(function(x, *others, **{name: x[0, 0].abs().item() + 0.5}))
+
+    inputs = op.sample((4, 3))
+    assert_close(torch.compile(by_a_number, fullgraph=True, backend="aot_eager")(*inputs), by_a_number(*inputs))
+
+
 @pytest.mark.slow
 @a_few_first
 def test_compiled_under_autocast_and_checkpointed(op: Op) -> None:
