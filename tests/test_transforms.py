@@ -333,6 +333,32 @@ def test_jacobians_and_hessians_in_batches(op: Op, strategy: str) -> None:
 
 
 @every
+def test_second_derivatives_of_gradients_in_batches(op: Op) -> None:
+    """Each is asked for and refused as without a batch."""
+
+    def gradients(is_batched: bool) -> list[Tensor]:
+        leaves = [2 * x for x in op.sample((3,), grad=True)]
+        wrt = [leaves[k] for k in op.differentiable]
+        results = as_tuple(op(*leaves))
+        eye = torch.eye(3, dtype=torch.float64)
+        found = []
+        for seeds in [eye] if is_batched else eye:
+            seeds = [seeds] * len(results)
+            found.append(
+                torch.autograd.grad(
+                    results, wrt, seeds, is_grads_batched=is_batched, create_graph=True, retain_graph=True
+                )
+            )
+        rows = [*found[0]] if is_batched else [torch.stack(column) for column in zip(*found, strict=True)]
+        asked = [row for row in rows if row.requires_grad]
+        loss = sum(row.square().sum() for row in asked)
+        second = torch.autograd.grad(loss, wrt, materialize_grads=True) if asked else ()
+        return [*rows, torch.tensor([row.requires_grad for row in rows]), *second]
+
+    assert_close(gradients(is_batched=True), gradients(is_batched=False))
+
+
+@every
 def test_vjp(op: Op) -> None:
     inputs = op.sample((3,))
     results, pull = vjp(op.function, *inputs)
