@@ -204,6 +204,25 @@ def test_compiled_whole_it_learns_the_same(ops: ModuleType) -> None:
     torch.testing.assert_close(torch.autograd.grad(compiled(x).square().sum(), [*network.parameters()]), expected)
 
 
+def test_compiled_for_as_many_rows_as_data_say(ops: ModuleType) -> None:
+    torch._dynamo.reset()
+    network = network_of(ops)
+    x = torch.randn(9, 4, dtype=torch.float64)
+
+    def of_some_rows(x: torch.Tensor) -> torch.Tensor:
+        found = network(x[(x[:, 0] > 0).nonzero().squeeze(-1)])
+        assert isinstance(found, torch.Tensor)
+        return found
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(of_some_rows, fullgraph=True, backend="aot_eager")
+        for rows in (x, -x):
+            found, expected = compiled(rows), of_some_rows(rows)
+            torch.testing.assert_close(found, expected)
+            slopes = [torch.autograd.grad(y.square().sum(), [*network.parameters()]) for y in (found, expected)]
+            torch.testing.assert_close(*slopes)
+
+
 def test_exported_with_its_parameters(ops: ModuleType, tmp_path: Path) -> None:
     network = network_of(ops)
     program = torch.export.export(
