@@ -203,7 +203,9 @@ def added(results: Sequence[Tensor]) -> Tensor:
 
 
 @every
-@pytest.mark.parametrize("loss", [added, total], ids=["repeated gradients", "gradients in order"])
+@pytest.mark.parametrize(
+    "loss", [added, pytest.param(total, marks=pytest.mark.slow)], ids=["repeated gradients", "gradients in order"]
+)
 @pytest.mark.parametrize("kind", ["channels last", "with gaps, transposed", "overlapping"])
 def test_gradients_lie_alike_whoever_looks(op: Op, kind: str, loss: Callable[..., Tensor]) -> None:
     """Those of fake tensors, of subclasses and under a mode as those of the kernels do."""
