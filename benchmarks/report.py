@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,13 +53,13 @@ class Results:
         """Write JSON and the plot, if there is anything to show, beside each other."""
         self.write(stem)
         if self.rows:
-            plot(self, stem.with_suffix(".png"))
+            plot(self, _file(stem, "png"))
 
     def write(self, stem: Path) -> None:
         """Write JSON."""
         stem.parent.mkdir(parents=True, exist_ok=True)
         content = {**vars(self), "rows": [row.as_dict() for row in self.rows]}
-        stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+        _file(stem, "json").write_text(json.dumps(content, indent=1) + "\n")
 
     @classmethod
     def load(cls, file: Path) -> Results:
@@ -69,14 +70,20 @@ class Results:
 
 def stem(what: str, machine: Mapping[str, str]) -> Path:
     """Where results lie, without suffix."""
-    return RESULTS / f"{what}-{(machine.get('gpu') or machine['processor']).lower().replace(' ', '-')}"
+    name = (machine.get("gpu") or machine["processor"]).lower()
+    return RESULTS / f"{what}-{re.sub('[^a-z0-9]+', '-', name).strip('-')}"
+
+
+def _file(stem: Path, suffix: str) -> Path:
+    """With a suffix more, whatever the name has by itself."""
+    return stem.with_name(f"{stem.name}.{suffix}")
 
 
 def write_timings(timings: Timings, machine: Mapping[str, str], stem: Path) -> None:
     """Write JSON: seconds by what took them."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "seconds": {name: vars(timing) for name, timing in timings.items()}}
-    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+    _file(stem, "json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
@@ -312,7 +319,7 @@ def record(results: Results, stem: Path) -> None:
     begin, end = (f"<!-- {kind}: {edge} -->" for edge in ("begin", "end"))
     before, _, rest = text.partition(begin)
     after = rest.partition(end)[2]
-    plotted = stem.with_suffix(".png").resolve().relative_to(DOCUMENT.parents[1])
+    plotted = _file(stem, "png").resolve().relative_to(DOCUMENT.parents[1])
     DOCUMENT.write_text(f"{before}{begin}\n{markdown(results, f'../{plotted}')}\n{end}{after}")
 
 

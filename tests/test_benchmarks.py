@@ -268,12 +268,17 @@ def test_long_tables_are_printed_as_a_summary(capsys: pytest.CaptureFixture[str]
 
 def timed(command: str, tmp_path: Path) -> tuple[str, dict[str, dict[str, float]]]:
     """What a command prints, and the timings that it writes."""
-    done = CliRunner().invoke(main, [command, "--out", str(tmp_path / "found")])
+    done = CliRunner().invoke(main, [command, "--out", str(tmp_path / "found.v1")])
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "found.json").read_text())
+    found = json.loads((tmp_path / "found.v1.json").read_text())
     assert found["machine"]["torch"] == torch.__version__
     assert all(0 < each["low"] <= each["median"] <= each["high"] for each in found["seconds"].values())
     return done.output, found["seconds"]
+
+
+def test_results_of_two_machines_lie_apart() -> None:
+    names = [report.stem("cpu", {"processor": f"Intel(R) w/ CPU @ {speed}GHz"}).name for speed in ("2.20", "2.80")]
+    assert names == ["cpu-intel-r-w-cpu-2-20ghz", "cpu-intel-r-w-cpu-2-80ghz"]
 
 
 def test_how_long_the_generator_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
