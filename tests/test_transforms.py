@@ -21,6 +21,7 @@ from networks import network
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 rt = gallery.runtime()
@@ -356,6 +357,18 @@ def test_second_derivatives_of_gradients_in_batches(op: Op) -> None:
         return [*rows, torch.tensor([row.requires_grad for row in rows]), *second]
 
     assert_close(gradients(is_batched=True), gradients(is_batched=False))
+
+
+@pytest.mark.usefixtures("way")
+@every
+@pytest.mark.parametrize("is_early", [False, True], ids=["", "before all others"])
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+def test_recorded_as_a_graph(op: Op, tracing_mode: str, is_early: bool) -> None:
+    """By torch.fx, which sees operations of torch alone."""
+    inputs, others = op.sample((4, 3)), op.sample((4, 3), seed=1)
+    op(*inputs)  # compiles the kernel
+    graph = make_fx(lambda *xs: op(*xs), tracing_mode=tracing_mode, pre_dispatch=is_early)(*inputs)
+    assert_close(as_tuple(graph(*others)), as_tuple(op(*others)))
 
 
 @every
