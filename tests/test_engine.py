@@ -259,6 +259,11 @@ def policy(_: Any, function: Any, *__: Any, **___: Any) -> CheckpointPolicy:
     return CheckpointPolicy.MUST_SAVE if keeps else CheckpointPolicy.PREFER_RECOMPUTE
 
 
+def _saved_on_cpu(function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
+    with torch.autograd.graph.save_on_cpu():
+        return function(*inputs)
+
+
 # What saves memory, as a way to call a function.
 SAVING: dict[str, Callable[[Callable[..., Any], Sequence[Tensor]], Any]] = {
     "checkpointed": lambda function, inputs: checkpoint(function, *inputs, use_reentrant=False),
@@ -268,20 +273,15 @@ SAVING: dict[str, Callable[[Callable[..., Any], Sequence[Tensor]], Any]] = {
         use_reentrant=False,
         context_fn=lambda: create_selective_checkpoint_contexts(policy),
     ),
-    "saved on the CPU": lambda function, inputs: _saved_on_cpu(function, inputs),
+    "saved on the CPU": _saved_on_cpu,
 }
 
 
-def _saved_on_cpu(function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
-    with torch.autograd.graph.save_on_cpu():
-        return function(*inputs)
-
-
-def second(loss: Tensor, leaves: Sequence[Tensor], **options: bool) -> list[Tensor]:
+def second(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     """The gradients of the loss by the leaves, then those of their sum."""
     first = torch.autograd.grad(loss, leaves, create_graph=True)
     rest = [gradient.sum() for gradient in first if gradient.requires_grad]
-    return [*first, *(torch.autograd.grad(sum(rest), leaves, materialize_grads=True, **options) if rest else ())]
+    return [*first, *(torch.autograd.grad(sum(rest), leaves, materialize_grads=True) if rest else ())]
 
 
 @differentiable
