@@ -124,7 +124,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
                 alike = [_is_alike(graph, name, hyper[name]) for name in given]
                 alike += [_is_alike(graph, str(other.value), side) for other in others if side]
                 limits.setdefault((x, sign), []).append((limit, tuple(alike)))
-                if len(names) == 1 and _is_reached(limit, exact, program, str(x.value), sign):
+                if len(names) == 1 and _is_reached(limit, exact, program, str(x.value), sign, points[0]):
                     reached.add((x, sign))
                 if side is None:
                     break
@@ -135,11 +135,16 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
     return form
 
 
-def _is_reached(limit: Node, exact: Exact, program: Program, name: str, sign: int) -> bool:
-    """Whether the limit is there long before infinity, and the program no number somewhere between, for overflow."""
+def _is_reached(
+    limit: Node, exact: Exact, program: Program, name: str, sign: int, others: Mapping[str, float | bool]
+) -> bool:
+    """Whether the limit is there long before infinity, and the program no number somewhere between, for overflow.
+
+    The program reads no other input than this one; what is exact may, to no effect.
+    """
     if limit.number is None or math.isfinite(program([{name: sign * LARGEST["float64"]}])[-1].item()):
         return False
-    value = exact({name: sign * _REACHED})
+    value = exact({**others, name: sign * _REACHED})
     return value is not None and abs(value - mpf(float(limit.number))) < NOTHING
 
 

@@ -186,6 +186,14 @@ def test_an_infinite_default(tmp_path: Path) -> None:
     assert module.f(torch.tensor([3.0, -5.0])).tolist() == [math.inf, -math.inf]
 
 
+def test_a_gradient_of_fewer_inputs_has_its_limit(tmp_path: Path) -> None:
+    """It was looked for by the other input, which had no value."""
+    module, _ = build("@op\ndef f(x, y):\n    return x**2*y/(1 + x**2)\n", tmp_path)
+    x, y = torch.tensor([math.inf, -math.inf, 1e30, 1.0]), torch.ones(4, requires_grad=True)
+    module.f(x, y).sum().backward()
+    assert y.grad.tolist() == [1, 1, 1, 0.5]
+
+
 @pytest.mark.second_order
 def test_a_hyper_parameter_of_zero_that_is_divided_by(tmp_path: Path) -> None:
     """Python refuses to divide by 0; tensors and kernels give what IEEE says."""
