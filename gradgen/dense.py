@@ -27,6 +27,7 @@ _IN_BINADE, _FEWER = 1024, 8  # inputs of each exponent, and what share of that 
 _CURVED = range(-10, 8)  # than these
 _THINNER = 4  # every so many of them for float64, whose compensated forms take long
 _STEP = 2.0**-22  # by what share an input is moved for a derivative
+_ORDINARY = 2.0**5  # the size of ordinary inputs, or its inverse
 _NOTABLE = 1.0  # errors up to this are looked at only where there are no others
 
 
@@ -45,7 +46,8 @@ class Dense:
         self._least_normal = math.ldexp(1.0, SMALLEST_EXPONENT[self._form])
         self._least_ordinary = math.ldexp(self._least_normal, MANTISSA[dtype])
         thinner = 1 if dtype == "float32" else _THINNER
-        numbers = _numbers()[None, ::thinner] if len(tensors) == 1 else _tuples(len(tensors))
+        numbers = _drawn(len(tensors))
+        numbers = numbers[:, ::thinner] if len(tensors) == 1 else numbers
         self._columns: Columns = dict(zip(tensors, numbers, strict=True))
         self._hyper, self._is_default = hyper, is_default
         # Numbers of the type, as a kernel has them: of others error-free transformations are not free of errors.
@@ -58,6 +60,21 @@ class Dense:
         if new:
             self._known.update(zip(new, self._found(new), strict=True))
         return [self._known[root] for root in roots]
+
+    def each(self, root: Node, forms: Sequence[Node], u: Node, finer: int = 1) -> tuple[Array, list[Array]]:
+        """The values of u, and the errors of forms of a root, at inputs of ordinary size, or at so many times as many.
+
+        Of nodes as they are printed, all of whose functions are quick to compute; u is to be one of them.
+        """
+        every = _drawn(len(self._columns), finer)
+        every = every[:, np.all((abs(every) > 1 / _ORDINARY) & (abs(every) < _ORDINARY), axis=0)]
+        columns = dict(zip(self._columns, every, strict=True))
+        exact, argument = self._computed([root, u], "wide", columns)
+        moved = [self._computed([root], "wide", {**columns, name: x * (1 + _STEP)})[0] for name, x in columns.items()]
+        shift = _shift(exact, moved)
+        use = np.isfinite(exact) & np.isfinite(shift)
+        right = Right.of_doubles(exact[use], shift[use], self._form)
+        return argument[use], [right.errors(value[use]) for value in self._computed(forms, self._form, columns)]
 
     def _found(self, roots: Sequence[Node]) -> list[Worst]:
         exact, values = self._computed(roots, "wide", self._columns), self._computed(roots, self._form, self._columns)
@@ -86,8 +103,7 @@ class Dense:
 
     def _worst(self, columns: Columns, exact: Array, moved: Sequence[Array], computed: Array) -> Worst:
         """The worst error at some inputs; `moved` is the exact result where one is larger by a share of `_STEP`."""
-        with np.errstate(all="ignore"):
-            shift = np.max([abs(other - exact) for other in moved], axis=0) / _STEP
+        shift = _shift(exact, moved)
         use = np.isfinite(exact) & np.isfinite(shift)
         columns, size = {name: x[use] for name, x in columns.items()}, abs(exact[use])
 
@@ -106,24 +122,34 @@ class Dense:
         )
 
 
+def _shift(exact: Array, moved: Sequence[Array]) -> Array:
+    """|x * d exact/dx|, the largest of the inputs x, from results where one of them is larger by a share of `_STEP`."""
+    with np.errstate(all="ignore"):
+        return np.max([abs(other - exact) for other in moved], axis=0) / _STEP  # type: ignore[no-any-return]
+
+
 @cache
-def _numbers() -> Array:
+def _drawn(count: int, finer: int = 1) -> Array:
+    """Numbers for so many inputs, each a row."""
+    return _numbers(_IN_BINADE * finer)[None] if count == 1 else _tuples(count, _TUPLES * finer)
+
+
+def _numbers(in_binade: int) -> Array:
     """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern.
 
     Where functions neither have their limits nor are about linear there are more.
     """
-    within = 1 + np.arange(1, _IN_BINADE + 1) * IRRATIONAL[0] % 1
+    within = 1 + np.arange(1, in_binade + 1) * IRRATIONAL[0] % 1
     sizes = np.concatenate(
         [
-            2.0**power * within[: None if power in _CURVED else _IN_BINADE // _FEWER]
+            2.0**power * within[: None if power in _CURVED else in_binade // _FEWER]
             for power in range(1 - EXTREME, EXTREME)
         ]
     )
     return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 
 
-@cache
-def _tuples(count: int) -> Array:
+def _tuples(count: int, often: int) -> Array:
     """float32 numbers for so many inputs, of ordinary size, about a quarter of them negative."""
     randoms = random.Random(0)
 
@@ -131,5 +157,5 @@ def _tuples(count: int) -> Array:
         size = math.ldexp(1 + randoms.random(), randoms.randrange(-within, within))
         return -size if randoms.random() < _NEGATIVE else size
 
-    rows = [[number(_WITHIN[k % len(_WITHIN)]) for _ in range(count)] for k in range(_TUPLES)]
+    rows = [[number(_WITHIN[k % len(_WITHIN)]) for _ in range(count)] for k in range(often)]
     return FORMATS["float32"].nearest(np.array(rows).T)  # type: ignore[no-any-return]

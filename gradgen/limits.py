@@ -169,6 +169,9 @@ def _vanishes(node: Node, args: list[_Fact], growth: frozenset[str]) -> bool:
         return any(arg.vanishes for arg in args) and all(arg.vanishes or arg.powerlike for arg in args)
     if node.op == "add":
         return all(arg.vanishes for arg in args)
+    if node.op == "where":  # 1 or exp(-|u|), a sigmoid's numerator, which vanishes on one side as the sigmoid does
+        (p, q), (of_p, of_q) = node.args[1:], args[1:]
+        return (p.is_number(1) and of_q.vanishes) or (q.is_number(1) and of_p.vanishes)
     if node.op in ("maximum", "minimum"):  # max(x, 0) is 0 on one side, and so is min(max(x, 0), 6)
         numbers = [arg.number for arg in node.args if arg.number is not None]
         return bool(numbers) and any(arg.vanishes or (arg.grows and numbers[0].is_zero) for arg in args)

@@ -49,7 +49,9 @@ _ASKED = 4  # points at which a result seems lost where mpmath is asked whether 
 _BUDGET = 40_000  # operations of all points together; a formula with very many is looked at in fewer points
 _FEWEST = 16
 _VANISHING, _FEW = 2.0**-130, 24  # inputs below this, and of how many one is looked at with functions that take long
-MODERATE = 2.0**40  # the size of inputs that are neither small nor large, or its inverse
+# Powers of two: the least of the sizes of inputs that are neither small nor large (GG_LEAST in C, the same in CUDA),
+LEAST_MODERATE = -40
+MODERATE = (40, 6)  # and those one of which is the largest: beyond the second exponentials may vanish
 _SCREEN = 7  # of how many points one is looked at first
 
 # Functions that take mpmath a while, and as many times as long as others for ordinary arguments
@@ -565,6 +567,13 @@ class Reference:
             for value, column in zip(values, columns, strict=True)
         ]
 
+    def each(self, column: int, roots: Sequence[Node], u: Node, finer: int) -> tuple[Array, list[Array]] | None:
+        """The values of u, and the errors of roots, at very many ordinary inputs; None if that takes long."""
+        if not all(is_quick(topological([root])) for root in (self._roots[column], *roots, u)):
+            return None
+        dense = self._dense[0] if self._dense else Dense(self.dtype, self._tensors, self._hypers[0], is_default=True)
+        return dense.each(self._roots[column], roots, u, finer)
+
     def amplified(self, root: Node, column: int) -> float:
         """The worst error of a root in float32's digits and float64's range, at the points looked at so far.
 
@@ -573,12 +582,21 @@ class Reference:
         (values,) = program((root,), "short", is_quick(topological([root])))(self._points)
         return float(self._facts.right[column].errors(FORMATS[self.dtype].nearest(values), slice(None)).max())
 
-    def moderate(self, root: Node, column: int) -> float:
-        """The worst error of a root at those of the points looked at so far where no tensor is very small or large."""
+    def moderate(self, root: Node, column: int, most: float) -> float:
+        """The worst error of a root where no tensor is very small, or larger than this.
+
+        At those of the points looked at so far, near those of them where it is large, and at all of the very many that
+        are of no extreme size.
+        """
         (errors,) = self._every([root], [column], self.dtype)
         tensors = np.array([[abs(float(point[name])) for name in self._tensors] for point in self._points])
-        is_moderate = (tensors == 0) | ((tensors >= 1 / MODERATE) & (tensors <= MODERATE))
-        return float(errors[is_moderate.all(axis=1)].max(initial=0.0))
+        is_moderate = ((tensors == 0) | ((tensors >= 2.0**LEAST_MODERATE) & (tensors <= most))).all(axis=1)
+        found = [float(errors[is_moderate].max(initial=0.0))]
+        peaks = np.where(is_moderate, errors, math.inf)  # which is none
+        found += [near.error for near in self._close_errors([root], [column], [peaks])]
+        dense = self._dense if self._has_dense(topological([root])) else []
+        found += [worst.error for one in dense for worst in one.errors([root])]
+        return max(found)
 
     def _sample(self, point: Point) -> Sample | None:
         key = tuple(point.values())

@@ -114,6 +114,12 @@ def meets_bar(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
     return meets and steps(new.best_single) <= steps(old.best_single)
 
 
+def meets_target(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is better, and meets the target in the arithmetic of either type, where nothing is extreme."""
+    ordinary = max(new.single.ordinary, new.double.ordinary)
+    return ordinary <= TARGET and is_better(new, new_cost, old, old_cost)
+
+
 def rank(quality: Quality) -> tuple[int, int]:
     """How far the errors are above the target, by powers of two."""
     return steps(quality.double), steps(quality.best_single)

@@ -10,6 +10,7 @@ from gradgen import infinite, points
 from gradgen.compensate import has_marks, unmarked
 from gradgen.graph import RELATIONS, Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
+from gradgen.model import Array, is_quick
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, TARGET, Quality, steps
 from gradgen.variables import solved_for
@@ -72,13 +73,17 @@ class References:
         self._single.look_densely()
         self._double.look_densely()
 
+    def each(self, forms: Sequence[Node], column: int, u: Node, finer: int = 1) -> tuple[Array, list[Array]] | None:
+        """The values of u, and errors of forms in float32, at very many ordinary inputs; None if that takes long."""
+        return self._single.each(column, [*map(printed_alone, forms)], u, finer)
+
     def amplified(self, form: Node, column: int) -> float:
         """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
         return self._single.amplified(printed_alone(form), column)
 
-    def moderate(self, form: Node, column: int) -> float:
-        """The worst error of a form in float32 arithmetic where no input is very small or large."""
-        return self._single.moderate(printed_alone(form), column)
+    def moderate(self, form: Node, column: int, most: float) -> float:
+        """The worst error of a form in float32 arithmetic where no input is very small, or larger than `most`."""
+        return self._single.moderate(printed_alone(form), column, most)
 
     def exact(self, column: int) -> infinite.Exact:
         """The exact value of a result at a point."""
@@ -95,6 +100,10 @@ class References:
     def is_dense(self, form: Node) -> bool:
         """Whether a form is looked at in very many inputs."""
         return self._single.is_dense(unmarked([form]))
+
+    def is_quick(self, form: Node) -> bool:
+        """Whether very many points near what is worst are looked at."""
+        return is_quick(topological([printed_alone(form)]))
 
     def is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""

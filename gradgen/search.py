@@ -9,17 +9,20 @@ from functools import partial, reduce
 import sympy
 from sympy import Expr
 
-from gradgen import variables
+from gradgen import joined, variables
 from gradgen.candidates import by_rules
 from gradgen.graph import Node, coefficient, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
-from gradgen.quality import BAR, LOST, Quality, cost, rank, rank_of_side
+from gradgen.quality import BAR, LOST, TARGET, Quality, cost, meets_target, rank, rank_of_side
 from gradgen.rewrite import factored, multiplied_into_branches, rewrite
 from gradgen.standing import Form, Standing, each_once
 from gradgen.subproblems import Subproblems
 
 SINGULAR = 24.0  # an error that may be the sign of a singularity
 _MOST_FORMS, _FEWER_FORMS = 14, 5  # of a value or derivative, and of a second derivative
+_MOST_JOINTS, _MORE_JOINTS = 3, 12  # that are measured, of those that are looked at in
+_FINER = 16  # times as many inputs
+_GOOD = 0.7 * TARGET  # errors below this are alike
 _FORMS_WITHIN = 4  # as a function of an argument, beside those
 _LONG = 64  # nodes from which on a form
 _LONGER = 1.25  # must not cost so many times as much, or a formula would grow with each level of nesting
@@ -71,6 +74,8 @@ class Search:
             self._take_sides(node, looked_at)
         if len(standing.tensors) == 1 and standing.quality[node].error > SINGULAR:
             self._switch(node, looked_at)
+        if is_reported and standing.is_poor(node):
+            self._join(node, looked_at)
         return looked_at
 
     def _alternatives(self, node: Node) -> Iterator[Form]:
@@ -109,6 +114,34 @@ class Search:
             how = f"where |{x}| < {size:g} {looked_at[near][2]}, beyond {looked_at[far][2]}"
             standing.take_if_better(node, form, [], how)
             standing.switched.add(form)
+
+    def _join(self, node: Node, looked_at: LookedAt) -> None:
+        """Take one form from some place on and another one before it, where float32 then needs nothing else."""
+        standing = self._standing
+        found = joined.in_one_exponential((form, how) for _, form, how in looked_at)
+        if found is None:
+            return
+        u, forms = found
+        best = [*joined.pairs(forms)]
+        for finer in (1, _FINER):
+            if not best:
+                return
+            forms = [*dict.fromkeys(form for joint in best for form in (joint.above, joint.below))]
+            each = standing.references.each([form.node for form in forms], standing.column(node), u, finer)
+            if each is None:
+                return
+            worst = joined.worst(best, each[0], dict(zip(forms, each[1], strict=True)))
+            ranks = {
+                joint: (max(worse, _GOOD), max(better, _GOOD), cost(joint.of(u)))
+                for joint, (worse, better) in worst.items()
+                if worse <= TARGET
+            }
+            best = sorted(ranks, key=ranks.__getitem__)[:_MORE_JOINTS]
+        for joint in sorted(best, key=lambda joint: not standing.has_limits(node, joint.of(u)))[:_MOST_JOINTS]:
+            form = joint.of(u)
+            if standing.is_same(node, form):
+                standing.take_if_better(node, form, [], joint.how, meets_target)
+                standing.switched.add(form)
 
     def split(self, node: Node) -> None:
         """Take parts of a form that are computed alone in the form that is best for them by themselves.

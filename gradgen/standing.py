@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gradgen import infinite
 from gradgen.candidates import Candidates
 from gradgen.extremes import Extremes
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.poles import Poles
+from gradgen.printed import printed_alone
 from gradgen.quality import TARGET, Comparison, Quality, cost, is_better, rank
 from gradgen.references import References
 
@@ -120,6 +122,11 @@ class Standing:
     def is_hopeless(self, node: Node, form: Node) -> bool:
         """Whether a form of a result is so much worse than the best that it need not be measured."""
         return self.references.is_hopeless(form, self.column(node), self.quality[node])
+
+    def has_limits(self, node: Node, form: Node) -> bool:
+        """Whether a form of a result is what that tends to where inputs are infinite."""
+        exact = self.references.exact(self.column(node))
+        return infinite.settled(form, printed_alone(form), exact, self.tensors, self.hyper) is form
 
     def kept(self, node: Node, form: Node) -> Node | None:
         """A form of a result that is as good for infinite inputs; None if it cannot be."""

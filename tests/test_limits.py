@@ -93,3 +93,14 @@ def test_zero_wins_against_what_another_input_makes_infinite(text: str) -> None:
 
 def test_what_brings_an_exponential_back_does_so_before_it_is_infinite() -> None:
     assert computed("z + y*exp(x)", 715.0, 1e-5) == pytest.approx(1e-5 * math.exp(15) * math.exp(700), rel=1e-10)
+
+
+def test_a_selection_of_1_or_what_vanishes_is_multiplied_as_a_sigmoid_is() -> None:
+    """Of other selections nothing is known: 5 or exp(-|x|) is no sigmoid's numerator."""
+    for text, is_damped in (
+        ("1, exp(-modulus(x))", True),
+        ("exp(-modulus(x)), 1", True),
+        ("x, exp(-modulus(x))", False),
+    ):
+        (found,) = limits([parsed(f"x*where(ge(x, 0), {text})")])
+        assert ("damp" in {node.op for node in topological([found])}) == is_damped
