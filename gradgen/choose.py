@@ -10,7 +10,7 @@ from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node
-from gradgen.measure import Reference
+from gradgen.measure import MODERATE, Reference
 from gradgen.printed import as_printed
 from gradgen.quality import BAR, LOST, TARGET, Quality, rank
 from gradgen.search import SINGULAR
@@ -20,6 +20,9 @@ from gradgen.worst import Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
+
+# The same of moderate inputs, if it is looked near what is worst in every binade: of the bar, half a unit is left.
+_SEEN = 3.4
 
 Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
 
@@ -36,14 +39,15 @@ class Arithmetic:
     Attributes:
         wide: the types that are computed in float64.
         brief: those of them that need no more than 35 bits of functions.
-        moderate: those of them that are not, where no input is very small or large.
+        moderate: the types of which those elements alone are that have an input, or a hyper-parameter, which is very
+            small, or larger than a power of two; each with that power.
         uncorrected: the types in which what is compensated need not be.
         is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
     """
 
     wide: tuple[str, ...] = ()
     brief: tuple[str, ...] = ()
-    moderate: tuple[str, ...] = ()
+    moderate: tuple[tuple[str, int], ...] = ()
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
 
@@ -65,6 +69,7 @@ class Choice:
             if self._forms.find(node):
                 self._corrections.compensate(node)
                 self._settle(node)
+        self._errors_of_moderate: dict[tuple[Node, int], float] = {}
         self._elsewhere: dict[Node, Quality] = {}
         if len(problem.tensors) > 1:
             reported = [*dict.fromkeys(nodes)]
@@ -172,7 +177,7 @@ class Choice:
         uncorrected = tuple(dtype for dtype in _WIDENED if dtype in without) if marked else ()
         is_brief = bool(wide) and not corrected and all(map(self._is_brief, known))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
-        moderate = tuple(d for d in _ROUGH if d in wide and all(self._moderate(node) <= _WIDENED[d] for node in known))
+        moderate = tuple((dtype, power) for dtype in wide if (power := self._moderate(known, dtype)) is not None)
         is_narrow_at_defaults = bool(wide) and is_seen and not self.wide(nodes, at_defaults=True)
         return Arithmetic(wide, wide if is_brief else (), moderate, uncorrected, is_narrow_at_defaults)
 
@@ -181,9 +186,24 @@ class Choice:
         amplified = self._standing.references.amplified
         return self.uncorrected(node).error <= _BRIEF or amplified(*self._unmarked(node)) <= _BRIEF
 
-    def _moderate(self, node: Node) -> float:
-        """The error of a result in float32, without corrections, where no input is very small or large."""
-        return self._standing.references.moderate(*self._unmarked(node))
+    def _moderate(self, known: Sequence[Node], dtype: str) -> int | None:
+        """Up to which power of two a type needs neither float64 nor corrections; None if it does up to any tried.
+
+        Not float32 of one input: docs/literature.md has what it is off by in float64, at every number.
+        """
+        if dtype == "float32" and len(self._standing.tensors) == 1:
+            return None
+        is_seen = all(self._standing.references.is_quick(self._unmarked(node)[0]) for node in known)
+        bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
+        return next((power for power in MODERATE if all(self.moderate(node, power) <= bar for node in known)), None)
+
+    def moderate(self, node: Node, power: int) -> float:
+        """The error of float32 without corrections where no input is very small, or larger than this power of two."""
+        node, _ = self._distinct(node)
+        if (node, power) not in self._errors_of_moderate:
+            error = self._standing.references.moderate(*self._unmarked(node), 2.0**power)
+            self._errors_of_moderate[node, power] = error
+        return self._errors_of_moderate[node, power]
 
     def _unmarked(self, node: Node) -> tuple[Node, int]:
         """The form of a result without corrections, and its column."""

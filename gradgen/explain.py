@@ -24,7 +24,7 @@ from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.latex import LatexPrinter, operator, symbol
 from gradgen.quality import BAR, TARGET
-from gradgen.render import unless
+from gradgen.render import where_wide
 from gradgen.rewrite import Step, folded, recorded, rewrite
 from gradgen.share import share
 from gradgen.worst import Worst
@@ -354,11 +354,11 @@ def _reasons(result: Accuracy) -> Iterator[str]:
         yield f"{note.what}: {note.why}, float32 {single}, float64 {double}"
     change = _change(result.narrow, result.single)
     if result.wide and result.single.error < result.narrow.error and result.narrow.error > TARGET:
-        yield f"float32 in float64 arithmetic{unless(result.narrow_at)}: more exact, float32 {change}"
+        yield f"float32 in float64 arithmetic{where_wide(result)}: more exact, float32 {change}"
     elif result.wide and result.compensated:
-        yield f"float32 in float64 arithmetic{unless(result.narrow_at)}: cheaper than the corrections, float32 {change}"
+        yield f"float32 in float64 arithmetic{where_wide(result)}: cheaper than the corrections, float32 {change}"
     elif result.wide:
-        yield "float32 in float64 arithmetic: another result of the kernel needs it"
+        yield f"float32 in float64 arithmetic{where_wide(result)}: another result of the kernel needs it"
 
 
 def _change(before: Worst, after: Worst) -> str:

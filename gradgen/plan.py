@@ -57,7 +57,8 @@ class Kernel:
         names: the name of every node that has one: inputs, statements.
         wide: the types that are computed in float64.
         brief: those of them that need no more than 35 bits of functions.
-        moderate: those of them that are not, where no input is very small or large.
+        moderate: the types of which those elements alone are that have an input, or a hyper-parameter, which is very
+            small, or larger than a power of two; each with that power.
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
@@ -72,7 +73,7 @@ class Kernel:
     names: dict[Node, str]
     wide: tuple[str, ...]
     brief: tuple[str, ...] = ()
-    moderate: tuple[str, ...] = ()
+    moderate: tuple[tuple[str, int], ...] = ()
     narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
@@ -99,6 +100,7 @@ class Accuracy:
         double: of float64.
         wide: whether float32 is computed in float64.
         narrow_at: the hyper-parameters, with values, at which it is not after all.
+        moderate: the power of two up to which it is not, unless an input is very small; None if it always is.
         compensated: the types, of float32 and float64, in which it is computed in compensated arithmetic.
         narrow: of float32, were it computed in float32.
         forms: in what forms it is computed, where not in the one that the rewriting gave.
@@ -109,6 +111,7 @@ class Accuracy:
     double: Worst
     wide: bool
     narrow_at: tuple[tuple[Parameter, float | bool], ...]
+    moderate: int | None
     compensated: tuple[str, ...]
     narrow: Worst
     forms: tuple[Note, ...]
@@ -270,11 +273,17 @@ class _Planner:
         if kernel.narrow_at:
             at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
             single = max(single, replace(at_defaults, error=at_defaults.at_defaults, normal=at_defaults.at_defaults))
+        moderate = dict(kernel.moderate).get("float32")
+        if moderate is not None:
+            seen = max(self.choice.moderate(node, moderate) for node in nodes)
+            single = max(single, replace(single, error=seen, normal=seen, ordinary=seen))
         narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes(node) or ())
         compensated = (*(["float32"] if is_precise else []), "float64") if is_corrected else ()
         double = max(quality.double for quality in found)
-        return Accuracy(result, single, double, wide, kernel.narrow_at, compensated, narrow_error, tuple(forms))
+        return Accuracy(
+            result, single, double, wide, kernel.narrow_at, moderate, compensated, narrow_error, tuple(forms)
+        )
 
     def output_names(self) -> tuple[str, ...]:
         """One output is `out`; several have the user's own names where they have any."""

@@ -24,7 +24,8 @@ from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
 from gradgen.language import Parameter
 from gradgen.load import Formula, class_name
-from gradgen.plan import Kernel, Operation, Statement
+from gradgen.measure import LEAST_MODERATE
+from gradgen.plan import Accuracy, Kernel, Operation, Statement
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
@@ -168,10 +169,12 @@ def call_text(head: str, items: Iterable[str], tail: str = "", indent: int = 0, 
     return "\n".join([f"{head}{opening}", *lines, f"{' ' * indent}{closing}{tail}"])
 
 
-def unless(values: Iterable[tuple[Parameter, float | bool]]) -> str:
-    """The hyper-parameters at which something does not hold."""
-    text = " and ".join(f"{p.name} is {_literal(value)}" for p, value in values)
-    return f" unless {text}" if text else ""
+def where_wide(result: Accuracy) -> str:
+    """Where float32 is computed in float64; nothing if everywhere."""
+    values = " and ".join(f"{p.name} is {_literal(value)}" for p, value in result.narrow_at)
+    ends = f"below 2**{LEAST_MODERATE} or above 2**{result.moderate}"
+    where = "" if result.moderate is None else f" where the size of an input is {ends}"
+    return f"{where} unless {values}" if values else where
 
 
 def tuple_text(items: Iterable[str]) -> str:
@@ -441,7 +444,7 @@ class _OperationText:
         is_known = all(output.double.is_known for output in outputs)
         for error in self.operation.accuracy:
             notes = [f"{' and '.join(error.compensated)} in compensated arithmetic"] if error.compensated else []
-            notes += [f"float32 is computed in float64{unless(error.narrow_at)}"] if error.wide else []
+            notes += [f"float32 is computed in float64{where_wide(error)}"] if error.wide else []
             note = "; ".join(notes)
             figures = [_figure(worst.error) if is_known else "unknown" for worst in (error.single, error.double)]
             rows.append((error.name, figures[0], figures[1], note))

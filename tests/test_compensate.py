@@ -19,6 +19,7 @@ from generated import _runtime as rt
 from generated.neuron import neuron
 from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, has_marks, marked
+from gradgen.differentiate import gradient
 from gradgen.evaluate import values
 from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
@@ -208,7 +209,7 @@ def test_float64_arithmetic_needs_few_bits_of_functions_unless_their_errors_grow
     node = parsed("exp(x)*(1 + x*y)")
     found = Choice(Problem([node], [], ["x", "y"], {})).arithmetic([node])
     assert found.wide == found.brief == ("float32", "bfloat16")
-    assert found.moderate == ("bfloat16",)  # where nothing is so large that a product overflows
+    assert found.moderate == (("float32", 40), ("bfloat16", 40))  # where nothing is so large that a product overflows
     node = parsed("loggamma(x + 0.5) - loggamma(x)")
     found = Choice(Problem([node], [], ["x"], {})).arithmetic([node])
     assert found.wide == ("float32",)
@@ -299,6 +300,34 @@ def test_extended_nodes_correct_functions_too() -> None:
             found[mark] = abs(mpf(values[value]) + mpf(values[error]) - right)
         assert found["extended"] < abs(right) * mpf(2) ** -70
         assert found["compensated"] > abs(right) * mpf(2) ** -56
+
+
+def test_of_moderate_inputs_float32_needs_no_float64() -> None:
+    """Exponentials of what is larger vanish, beside values that make up for them."""
+    value = parsed("y*x*sigmoid(x)")
+    (slope,) = gradient(value, [value.graph.input("x")])
+    choice = Choice(Problem([value, slope], [], ["x", "y"], {}))
+    assert not has_marks([choice.form(value), choice.form(slope)])
+    assert choice.arithmetic([value]) == Arithmetic(("float32",), ("float32",), (("float32", 6),))
+    assert dict(choice.arithmetic([value, slope]).moderate) == {"bfloat16": 6}
+
+
+GATED = """
+from sympy import exp
+from gradgen import Tensor, op
+
+@op
+def gated(gate: Tensor, value: Tensor):
+    return gate/(1 + exp(-gate))*value
+"""
+
+
+def test_a_module_says_for_which_inputs_float64_is(tmp_path: Path) -> None:
+    module, _ = build(GATED, tmp_path)
+    assert "float32 is computed in float64 where the size of an input is below 2**-40 or above 2**6\n" in module.__doc__
+    gate, value = torch.randn(2, 1000).mul(20).unbind()
+    found = module.gated(gate, value)
+    torch.testing.assert_close(found, torch.nn.functional.silu(gate.double()).mul(value).float(), rtol=1e-6, atol=0)
 
 
 def test_a_quotient_stays_one_beside_its_error() -> None:

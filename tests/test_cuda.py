@@ -321,14 +321,23 @@ def test_kernels_by_rows_compute_every_element_once(
             assert (found[count:] == 77).all()
 
 
-@pytest.mark.parametrize("name", ["neuron", "staged", "sum_product"])
-def test_elements_of_either_arithmetic_are_computed_as_on_the_cpu(name: str, tmp_path: Path) -> None:
-    """There all are in double; of 16 bits the CUDA kernel looks at each whether float does."""
-    op, dtype = get(name), torch.bfloat16
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *[(name, torch.bfloat16) for name in ("neuron", "staged", "sum_product")],
+        ("sum_product", torch.float32),
+    ],
+    ids=str,
+)
+def test_elements_of_either_arithmetic_are_computed_as_on_the_cpu(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """Each is looked at, whether float does for it."""
+    op = get(name)
     kernel = op.kernels["forward"]
-    assert dtype in kernel.moderate
+    assert kernel.moderate[dtype] == 2.0**40
     assert "gg_is_moderate" in kernel.cuda_rows_source(dtype)
-    assert "gg_is_moderate" not in kernel.cuda_rows_source(torch.float32)
+    assert "gg_is_moderate" not in kernel.cuda_rows_source(torch.float64)
     inputs = demanding_inputs(op, dtype)
     sizes = torch.stack([x.double().abs() for x in inputs])
     is_moderate = ((sizes == 0) | ((sizes >= 2.0**-40) & (sizes <= 2.0**40))).all(0)
@@ -338,7 +347,29 @@ def test_elements_of_either_arithmetic_are_computed_as_on_the_cpu(name: str, tmp
     run = emulated(kernel, dtype, tmp_path, [False], [False] * len(inputs), is_aligned=False)
     run([*inputs, found], [], [], count, rt._width(count, 1, 1000, 1))
     (expected,), (scale, *_) = kernel(inputs), scales(op, inputs)
-    assert disagreement(found, expected, scale).max() <= 1
+    assert disagreement(found, expected, scale).max() <= (1 if dtype == torch.bfloat16 else 4)
+
+
+@pytest.mark.parametrize("scalar", [1.0, 0.0, 64.0, 65.0, -1e9, 2.0**-40, 2.0**-41, 1e-50])
+def test_a_scalar_decides_for_all_elements_as_on_the_cpu(scalar: float, tmp_path: Path) -> None:
+    """1e-50 is 0 as a float, and is not moderate."""
+    kernel = rt.Kernel(
+        "lost",
+        tensors=("x",),
+        scalars={"s": "float"},
+        results=("y",),
+        code="const real sum = 1 + x, y = (sum + real(0x1p-30)) - sum + 0 * s;",
+        expression=lambda x, s, wanted: (x,),
+        wide=("float32",),
+        moderate={"float32": 2.0**6},
+    )
+    x = torch.tensor([1.0, 64.0, 65.0, 2.0**-41, 0.0])
+    found = torch.full((5,), 77.0)
+    run = emulated(kernel, torch.float32, tmp_path, [False], [False], is_aligned=False)
+    run([x, found], [scalar], [], 5, rt._width(5, 1, 1000, 1))
+    is_moderate = scalar == 0 or 2.0**-40 <= abs(scalar) <= 64
+    assert found.tolist() == [0, 0, 2.0**-30, 2.0**-30, 0] if is_moderate else [2.0**-30] * 5
+    assert torch.equal(found, kernel((x,), (scalar,))[0])
 
 
 # The whole shape, and that of the second input

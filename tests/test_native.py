@@ -78,6 +78,13 @@ def test_it_gives_what_python_gives(
         assert torch.equal(one, other)
 
 
+def test_modules_of_two_versions_have_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It calls C functions, and those of another version know kernels as other structures."""
+    before = rt._native_file()
+    monkeypatch.setattr(rt, "_COMMON_SOURCE", rt._COMMON_SOURCE + "\n")
+    assert rt._native_file() != before
+
+
 SEVERAL = [op for op in differentiable if len(op.tensors) > 1]
 SHAPES = [
     [(4, 5), (5,)],

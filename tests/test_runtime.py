@@ -568,6 +568,88 @@ def test_exponentials_are_the_same_alone_and_beside_products(rt: ModuleType, dty
     assert torch.equal(found.nan_to_num(nan=-1), expected.nan_to_num(nan=-1))
 
 
+# Elements that need double beside others that do not
+
+
+def mixed_arithmetic(rt: ModuleType, dtype: torch.dtype, **changes: Any) -> Any:
+    """0 in float, 2**-30 in double, for x of up to 2**30 but -1."""
+    return identity(
+        rt,
+        **{
+            "name": "lost",
+            "scalars": {"s": "float"},
+            "code": "const real sum = 1 + x, y = (sum + real(0x1p-30)) - sum + 0 * s;",
+            "wide": (str(dtype).removeprefix("torch."),),
+            "moderate": {str(dtype).removeprefix("torch."): 2.0**6},
+            **changes,
+        },
+    )
+
+
+def numbers_of_any_size(count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Numbers, among them the largest and the least moderate ones, and what comes of them."""
+    wide = [64.5, -65.0, 2.0**-41, -(2.0**-50), 1000.0]
+    some = torch.tensor([*wide, 0.0, -0.0, 64.0, -64.0, 2.0**-40, 1.0, 3.0, 0.1, 7.5, 0.25])
+    which = torch.randint(len(some), (count,), generator=torch.Generator().manual_seed(count))
+    return some[which].to(dtype), torch.where(which < len(wide), 2.0**-30, 0.0).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("count", [1, 7, 511, 513, 5000, 200_000])
+def test_every_element_has_the_arithmetic_that_it_needs(rt: ModuleType, dtype: torch.dtype, count: int) -> None:
+    """Whatever its neighbours need, in as many threads as there are, and in place."""
+    kernel = mixed_arithmetic(rt, dtype)
+    x, expected = numbers_of_any_size(count, dtype)
+    x[600:1800], expected[600:1800] = 2.5, 0  # whole stretches of the C code
+    for _ in range(3):  # by Python, then by the dispatcher
+        assert torch.equal(kernel((x,), (1.0,))[0], expected)
+    assert torch.equal(kernel((x.repeat_interleave(2)[::2],), (0.0,))[0], expected)
+    assert torch.equal(kernel.overwrite(x.clone(), (1.0,)), expected)
+    moderate = torch.full((count,), 2.5, dtype=dtype)
+    assert not kernel((moderate,), (1.0,))[0].any()
+
+
+def test_it_has_so_however_operands_lie(rt: ModuleType) -> None:
+    code = "const real sum = 1 + x + 0 * y, r = (sum + real(0x1p-30)) - sum;"
+    kernel = mixed_arithmetic(rt, torch.float32, tensors=("x", "y"), results=("r",), scalars={}, code=code)
+    x, expected = (numbers.view(700, 300) for numbers in numbers_of_any_size(210_000, torch.float32))
+    ones, row = torch.ones(700, 300), torch.ones(300)
+    row[::7] = 100
+    assert torch.equal(kernel((x.t().contiguous().t(), ones))[0], expected)  # across
+    assert torch.equal(kernel((x[:, ::3], ones[:, ::3].contiguous()))[0], expected[:, ::3])
+    assert torch.equal(kernel((x, row))[0], torch.where(row > 64, 2.0**-30, expected))
+    assert torch.equal(kernel((ones[:, :1], row))[0], torch.where(row > 64, 2.0**-30, 0.0).expand(700, 300))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_double_is_for_infinities_and_for_scalars_that_are_not_moderate(rt: ModuleType, dtype: torch.dtype) -> None:
+    code = "const real y = (1 + real(0x1p-30)) - 1 + (x - x < 0 ? x : 0) + 0 * s;"
+    kernel = mixed_arithmetic(rt, dtype, code=code)
+    x = torch.tensor([math.nan, math.inf, -math.inf, 1.0, 3.0], dtype=dtype)
+    for _ in range(2):
+        assert kernel((x,), (1.0,))[0].tolist() == [2.0**-30, 2.0**-30, 2.0**-30, 0, 0]
+        for scalar in (65.0, -1e9, 2.0**-41, 1e-50):
+            assert kernel((x,), (scalar,))[0].tolist() == [2.0**-30] * 5
+
+
+def test_one_input_that_is_not_moderate_is_enough(rt: ModuleType) -> None:
+    """float16, which has few numbers that are not, stays with double."""
+    code = "const real sum = 1 + x + 0 * y, a = ((sum + real(0x1p-30)) - sum) * 0x1p20, b = 2 * a;"
+    options = {"tensors": ("x", "y"), "scalars": {}, "results": ("a", "b"), "code": code}
+    one, large = torch.ones(3), torch.tensor([1.0, 100.0, 0.0])
+    for result, factor in zip(mixed_arithmetic(rt, torch.float32, **options)((one, large)), (1, 2), strict=True):
+        assert result.tolist() == [0, factor * 2.0**-10, 0]
+    half = mixed_arithmetic(rt, torch.float16, **options)
+    assert half((one.half(), one.half()))[0].tolist() == [2.0**-10] * 3
+
+
+def test_terms_of_sums_are_in_double(rt: ModuleType) -> None:
+    """As they are added."""
+    kernel = mixed_arithmetic(rt, torch.float32)
+    (total,) = kernel((torch.full((4096, 3), 2.5),), (1.0,), shapes=[torch.Size([3])])
+    assert total.tolist() == [4096 * 2.0**-30] * 3
+
+
 # Threads and size
 
 
