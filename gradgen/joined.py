@@ -120,3 +120,21 @@ def worst(joints: Iterable[Joint], u: Array, errors: Mapping[Form, Array]) -> di
         worse, better = sorted((float(side.max(initial=0.0)) for side in sides), reverse=True)
         found[joint] = worse, better
     return found
+
+
+def with_factors_within(form: Node, selections: Iterable[Node]) -> Node:
+    """A form with what some selections in it are multiplied by in their branches, and all else as it stands.
+
+    There it may bring back the digits that a branch loses where it vanishes.
+    """
+    chosen, new = set(selections), dict[Node, Node]()
+    for node in topological([form]):
+        new[node] = rebuilt(node, new)
+        one, other = new[node].args if node.op == "mul" else (node, node)
+        if other in chosen:
+            one, other = other, one
+        if node.op == "mul" and one in chosen:
+            condition, p, q = one.args
+            new[node] = node.graph.where(condition, other * p, other * q)
+            chosen.add(new[node])
+    return new[form]

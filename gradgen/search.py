@@ -230,6 +230,7 @@ class Search:
         changed = {part: alone for (part, _), alone in zip(parts, best, strict=True) if alone is not part}
         replaced = {total: reduce(node.graph.add, best)} if total else changed
         (form,) = substitute([start or standing.forms[node]], replaced)
+        form = joined.with_factors_within(form, [one for one in best if one.op == "where"])
         if not changed or form is standing.forms[node] or not standing.is_same(node, form):
             return False
         quality = standing.measured(node, form, near=True)
