@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
-from gradgen.graph import Node
-from gradgen.measure import MODERATE, Reference
+from gradgen.graph import Node, topological
+from gradgen.measure import GAUSSIAN, MODERATE, MODERATE_GAUSSIAN, Reference
 from gradgen.printed import as_printed
 from gradgen.quality import BAR, LOST, TARGET, Quality, rank
 from gradgen.search import SINGULAR
@@ -193,9 +193,12 @@ class Choice:
         """
         if dtype == "float32" and len(self._standing.tensors) == 1:
             return None
-        is_seen = all(self._standing.references.is_quick(self._unmarked(node)[0]) for node in known)
+        forms = [self._unmarked(node)[0] for node in known]
+        is_seen = all(map(self._standing.references.is_quick, forms))
         bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
-        return next((power for power in MODERATE if all(self.moderate(node, power) <= bar for node in known)), None)
+        is_gaussian = any(below.op in GAUSSIAN for below in topological(forms))
+        powers = (*MODERATE, MODERATE_GAUSSIAN) if is_gaussian else MODERATE
+        return next((power for power in powers if all(self.moderate(node, power) <= bar for node in known)), None)
 
     def moderate(self, node: Node, power: int) -> float:
         """The error of float32 without corrections where no input is very small, or larger than this power of two."""

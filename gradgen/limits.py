@@ -454,7 +454,20 @@ def _may_be_zero(base: Node, exponent: int) -> bool:
 
 
 _NEVER_ZERO = frozenset(
-    {"exp", "exp2", "cosh", "sech", "sigmoid", "logistic_density", "softplus", "logaddexp", "erfc", "erfcx", "gamma"}
+    {
+        "exp",
+        "exp2",
+        "cosh",
+        "sech",
+        "sigmoid",
+        "logistic_density",
+        "softplus",
+        "logaddexp",
+        "erfc",
+        "ndtr",
+        "erfcx",
+        "gamma",
+    }
 )
 
 

@@ -224,11 +224,33 @@ def _is_ordinary(x: Number) -> bool:
     return bool(gmpy2.is_regular(x) and -gmpy2.get_context().precision < gmpy2.get_exp(x) < RANGE)
 
 
+def _ndtr(x: Number) -> Number:
+    if not _has_square(x):
+        return slow("ndtr")(x)
+    with _widened(2 * gmpy2.get_exp(x)):
+        value = _erfc(-x / gmpy2.sqrt(gmpy2.mpfr(2))) / 2
+    return +value
+
+
+def _dgelu(x: Number) -> Number:
+    """By its terms, which lose about x**2 to each other."""
+    if not _has_square(x):
+        return slow("dgelu")(x)
+    with _widened(4 * gmpy2.get_exp(x)):
+        value = _ndtr(x) + x * gmpy2.exp(-x * x / 2) / gmpy2.sqrt(2 * gmpy2.const_pi())
+    return +value
+
+
+def _has_square(x: Number) -> bool:
+    """Whether neither the exponential of a number's square, nor its inverse, is out of range."""
+    return bool(gmpy2.is_regular(x) and 4 * x * x < RANGE)
+
+
 def _erfcx(op: str, order: int) -> Callable[[Number], Number]:
     """exp(x**2) i^n erfc(x) by the recurrence A&S 7.2.5, which loses about n + 1 times twice the digits of x."""
 
     def function(x: Number) -> Number:
-        if not (gmpy2.is_regular(x) and 4 * x * x < RANGE):
+        if not _has_square(x):
             return slow(op)(x)
         with _widened(4 * (order + 1) * gmpy2.get_exp(x)):
             before, value = 2 / gmpy2.sqrt(gmpy2.const_pi()), gmpy2.exp(x * x) * _erfc(x)
@@ -315,6 +337,8 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "erf": _keeping(_erf),
     "erfc": _keeping(_erfc),
     "erfinv": _keeping(_erfinv),
+    "ndtr": _keeping(_ndtr),
+    "dgelu": _keeping(_dgelu),
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,
     "and": lambda a, b: a and b,

@@ -23,7 +23,7 @@ import mpmath
 import sympy
 from sympy.codegen import cfunctions
 
-from gradgen import erfcx, error_free, exprel, function_errors, functions, half_turns, langevin, scaled, special
+from gradgen import erfcx, error_free, exprel, function_errors, functions, half_turns, langevin, normal, scaled, special
 from gradgen.graph import HALF, Node
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -243,6 +243,31 @@ def _erfc_exact(x: Any) -> Any:
     return _exp(-(x**2)) * _far_erfcx(x)
 
 
+_GUARD = 40  # bits
+
+
+def _ndtr_exact(x: Any) -> Any:
+    if mpmath.isinf(x):
+        return mpmath.mpf(x > 0)
+    with mpmath.workprec(mpmath.mp.prec + _lost_to_square(x)):
+        value = _erfc_exact(-x / mpmath.sqrt(2)) / 2
+    return +value
+
+
+def _dgelu_exact(x: Any) -> Any:
+    """By its terms, which lose about x**2 to each other."""
+    if mpmath.isinf(x):
+        return mpmath.mpf(x > 0)
+    with mpmath.workprec(mpmath.mp.prec + 2 * _lost_to_square(x)):
+        value = _ndtr_exact(x) + x * _exp(-(x**2) / 2) / mpmath.sqrt(2 * mpmath.pi)
+    return +value
+
+
+def _lost_to_square(x: Any) -> int:
+    """How many bits, and some, an error of x is larger in exp(x**2)."""
+    return _GUARD + 2 * max(0, mpmath.mag(x) if x else 0)
+
+
 def _erfcx_exact(order: int) -> Callable[[Any], Any]:
     """exp(x**2) i^n erfc(x) by the recurrence A&S 7.2.5, which loses about n + 1 times twice the digits of x."""
 
@@ -387,7 +412,7 @@ def _digits_for_what_cancels(x: Any) -> Any:
     return mpmath.workprec(mpmath.mp.prec + 10 - 2 * min(mpmath.mag(x), 0))
 
 
-_MODULES = (special, error_free, function_errors, scaled, erfcx, half_turns, exprel, langevin)
+_MODULES = (special, error_free, function_errors, normal, scaled, erfcx, half_turns, exprel, langevin)
 _C, _TORCH, _NEEDS = (
     reduce(operator.or_, dicts)
     for dicts in zip(*((module.C, module.TORCH, module.NEEDS) for module in _MODULES), strict=True)
@@ -446,6 +471,7 @@ def _row(
 
 _WILD = frozenset({"vanishes", "explodes", "bounded"})
 _TWO_OVER_SQRT_PI = 2 / sympy.sqrt(sympy.pi)
+_NORMAL = 1 / sympy.sqrt(2 * sympy.pi)  # the normal distribution's density at 0
 
 # What is to be computed in compensated arithmetic: all of it, the functions as well, or the arguments of these alone.
 MARKS = ("compensated", "extended", "sharpened")
@@ -640,6 +666,22 @@ _ROWS = [
         growth="vanishes, bounded",
         ulps=2,
     ),
+    # erfc(-t/sqrt(2))/2, and the derivative of t times that
+    _row(
+        "ndtr",
+        lambda y, x: (_f("exp", -(x**2) / 2) * _NORMAL,),
+        exact=_ndtr_exact,
+        growth="vanishes, bounded",
+        ulps=1.4,
+        double_ulps=1.6,
+    ),
+    _row(
+        "dgelu",
+        lambda y, x: ((2 - x**2) * _f("exp", -(x**2) / 2) * _NORMAL,),
+        exact=_dgelu_exact,
+        growth="vanishes, bounded",
+        ulps=2.4,
+    ),
     # exp(t**2) erfc(t), and times its repeated integrals
     _row("erfcx", lambda y, x: (-2 * _f("ierfcx", x),), exact=_erfcx_exact(0), growth="explodes", ulps=2.5),
     _row("ierfcx", lambda y, x: (-4 * _f("i2erfcx", x),), exact=_erfcx_exact(1), growth="explodes", ulps=4),
@@ -726,6 +768,8 @@ _PRODUCT_SLOPES: dict[str, Callable[[Node, Node], Node]] = {
     "logistic_density": lambda r, t: -_f("mul_logistic_density", r, t) * _f("tanh", t / 2),
     "sech": lambda r, t: -_f("mul_sech", r, t) * _f("tanh", t),
     "erfc": lambda r, t: -_TWO_OVER_SQRT_PI * _f("mul_exp", r, -(t**2)),
+    "ndtr": lambda r, t: _NORMAL * _f("mul_exp", r, -(t**2) / 2),
+    "dgelu": lambda r, t: _NORMAL * _f("mul_exp", r * (2 - t**2), -(t**2) / 2),
 }
 _PRODUCTS = [
     _row(

@@ -19,7 +19,7 @@ TARGET = 3.25
 
 LOST = 1000.0  # errors beyond this are alike
 
-_WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
+WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
 _CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _HUGE = 1e300
@@ -86,10 +86,9 @@ Comparison = Callable[[Quality, float, Quality, float], bool]
 def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
     """Whether a form is more exact, or as exact and cheaper."""
     new_rank, old_rank = rank(new), rank(old)
-    factors = [_WIDE_COST if quality.single.error > TARGET else 1.0 for quality in (new, old)]
     if new_rank != old_rank:
         return new_rank < old_rank
-    return new_cost * factors[0] < _CHEAPER * old_cost * factors[1]
+    return new_cost < _CHEAPER * old_cost
 
 
 def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:

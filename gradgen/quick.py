@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradgen import erfcx as tables
+from gradgen import normal
 from gradgen.scaled import VANISHING
 
 Array = Any  # of doubles
@@ -178,6 +179,35 @@ def erf(x: Array) -> Array:
     return np.copysign(np.where(abs(x) < 0.5, small, 1 - erfc(abs(x))), x)
 
 
+def ndtr(x: Array) -> Array:
+    return mul_ndtr(1.0, x)
+
+
+def mul_ndtr(factor: Array | float, x: Array) -> Array:
+    return _mul_normal("ndtr", factor, x)
+
+
+def dgelu(x: Array) -> Array:
+    return mul_dgelu(1.0, x)
+
+
+def mul_dgelu(factor: Array | float, x: Array) -> Array:
+    return _mul_normal("dgelu", factor, x)
+
+
+def _mul_normal(name: str, factor: Array | float, x: Array) -> Array:
+    f = normal.FUNCTIONS[name]
+    cut, middle = float(f.cut["double"]), float(f.middle["double"])
+    near, far = np.clip(x, -cut, cut), np.clip(abs(x), cut, float(normal.GONE["double"]))
+    q = _nested((far - middle) / (far + middle), f.far["double"]) * (far + 1 if f.grows else 1)
+    square = far * far
+    q = q * (1 - fused(far, far, -square) / 2)
+    above = factor * (1 - mul_exp(q, -square / 2))
+    beyond = np.where(x < 0, mul_exp(factor * q, -square / 2), above)
+    within = (0.5 + f.slope["double"] * near) + near * _nested(near * near, f.near["double"])
+    return np.where(abs(x) < cut, factor * within, beyond)
+
+
 def erfcx(x: Array) -> Array:
     a = np.minimum(abs(x), 1e10)
     below = 2 * exp(a * a) * (1 + fused(a, a, -a * a)) - _positive_erfcx(0, a)
@@ -224,8 +254,8 @@ def hypot(a: Array, b: Array) -> Array:
 
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
-    *(pow, erf, erfc, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
-    *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_erfc),
+    *(pow, erf, erfc, ndtr, dgelu, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
+    *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_erfc, mul_ndtr, mul_dgelu),
 )
 
 # By the names of the table of primitives; a product with an infinite number is a matter of those who have one.

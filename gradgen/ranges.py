@@ -40,6 +40,8 @@ _IMAGES: dict[str, Range] = {
     "tanh": Range(-1, 1),
     "erf": Range(-1, 1),
     "erfc": Range(0, 2, zero=False),
+    "ndtr": Range(0, 1, zero=False),
+    "dgelu": Range(-0.129, 1.129),
     "cosh": Range(1, _INF, zero=False),
     "sech": Range(0, 1, zero=False),
     "acosh": _UP,

@@ -18,7 +18,7 @@ from typing import Any
 
 import jinja2
 
-from gradgen import typed
+from gradgen import normal, typed
 from gradgen.derivatives import Derivatives, derivatives
 from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
@@ -111,6 +111,7 @@ def render_shared(templates: Path) -> dict[str, str]:
         "device_functions": "\n\n".join(_definitions(row.c_source for row in rows)),
         "torch_functions": "\n\n\n".join(_definitions(row.torch_source for row in rows)),
         "primitives": [_primitive_text(row) for row in derivatives()],
+        "normal": normal,
     }
     names = ("_runtime.py", "__init__.py")
     return {name: _environment(templates).get_template(f"{name}.j2").render(context) for name in names}

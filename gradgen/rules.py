@@ -211,6 +211,14 @@ RULES: tuple[Rule, ...] = (
     Rule("1 - tanh(u)", "2*sigmoid(-2*u)", _TAIL),
     Rule("1 - sqrt(pi)*(u*erfcx(u))", "sqrt(pi)*ierfcx(u)", "erfcx(u) nears 1/(sqrt(pi)*u)"),
     Rule("erfcx(u) - 2*(u*ierfcx(u))", "4*i2erfcx(u)", "2*u*ierfcx(u) nears erfcx(u)"),
+    Rule(
+        "erfc(-sqrt(2)/2*u)/2 + sqrt(2)/(2*sqrt(pi))*(u*exp(-u**2/2))",
+        "dgelu(u)",
+        "the terms cancel where u < 0, and most digits count where the sum is steepest",
+    ),
+    Rule(
+        "erfc(-sqrt(2)/2*u)", "2*ndtr(u)", "the argument is rounded, and its square tells how much counts", tried=True
+    ),
     Rule("1 + erf(u)", "erfc(-u)", _TAIL),
     Rule("1 - erf(u)", "erfc(u)", _TAIL),
     Rule("1 - cos(u)", "2*sin(u/2)**2", _TAIL),

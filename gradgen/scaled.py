@@ -7,7 +7,9 @@ nor vanish: in C and CUDA those that our own exponential consists of, with torch
 
 from __future__ import annotations
 
-VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc")
+from gradgen import normal
+
+VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc", "ndtr", "dgelu")
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
@@ -16,6 +18,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "mul_logistic_density": ("mul_exp",),
     "mul_sech": ("mul_exp",),
     "mul_erfc": ("mul_exp", "product_error"),
+    **normal.NEEDS,
 }
 
 C["mul_exp"] = """\

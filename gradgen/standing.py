@@ -13,7 +13,7 @@ from gradgen.extremes import Extremes
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.poles import Poles
 from gradgen.printed import printed_alone
-from gradgen.quality import TARGET, Comparison, Quality, cost, is_better, rank
+from gradgen.quality import TARGET, WIDE_COST, Comparison, Quality, cost, is_better, rank
 from gradgen.references import References
 
 Form = tuple[Node, str]  # of a result, with what it is
@@ -159,9 +159,11 @@ class Standing:
         if kept is None:
             return
         form = kept
-        best, best_cost, new_cost = self.quality[node], cost(self.forms[node]), cost(form)
+        best = self.quality[node]
+        best_cost = self._cost(self.forms[node], best)
         for near in (False, True):
             quality = self.measured(node, form, near)
+            new_cost = self._cost(form, quality)
             if not comparison(quality, new_cost, best, best_cost):
                 return
             if kept is not given and quality.wide.ordinary > TARGET:
@@ -171,6 +173,11 @@ class Standing:
         self.take(node, form, quality, notes, how, why)
         if node not in self.patched:
             self.candidates.take(node, form, is_smooth=False)
+
+    def _cost(self, form: Node, quality: Quality) -> float:
+        """About how long float32 takes, in additions; float64 twice as long, if not for some of its elements alone."""
+        worst = quality.single.ordinary if len(self.tensors) > 1 else quality.single.error
+        return cost(form) * (WIDE_COST if worst > TARGET else 1.0)
 
 
 def reads_more(form: Node, node: Node) -> bool:

@@ -18,7 +18,7 @@ import torch
 from mpmath import mpf
 
 from generated import _runtime
-from gradgen import erfcx, error_free, exprel, function_errors, half_turns, langevin, scaled, special
+from gradgen import erfcx, error_free, exprel, function_errors, half_turns, langevin, normal, scaled, special
 from gradgen.evaluate import function
 from gradgen.primitives import MARKS, PRIMITIVES
 from gradgen.ulp import mixed_error
@@ -46,7 +46,8 @@ TORCH_EXACT = {
     "where", "zeros_like",
 }  # fmt: skip
 # Held against mpmath as the whole of one of gradgen's own
-C_INSIDE = {"gg_mul_exp", "gg_mul_erfc", "gg_log1p_unit"}
+NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu"]  # in `test_normal`
+C_INSIDE = {"gg_mul_exp", "gg_mul_erfc", "gg_log1p_unit", *NORMAL}
 TORCH_INSIDE = {"lgamma": "loggamma"}
 
 DOMAIN = {
@@ -149,7 +150,7 @@ def allowed(name: str, dtype: str, others: Mapping[str, float]) -> float:
 
 # Which functions there are
 
-MODULES = (special, error_free, function_errors, scaled, erfcx, half_turns, exprel, langevin)
+MODULES = (special, error_free, function_errors, normal, scaled, erfcx, half_turns, exprel, langevin)
 
 
 def test_no_c_text_calls_another_function() -> None:
@@ -196,9 +197,9 @@ def compiled(folder: Path, flags: Sequence[str], brief: str = "") -> ctypes.CDLL
     """The functions of NAMES, each of arrays, as kernels have them; `brief` is the text of those with few digits."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
     lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH]
-    for name in [*NAMES, "gg_log1p_unit"]:
+    for name in [*NAMES, "gg_log1p_unit", *NORMAL]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
-            more = f"const {real} *y, " if name in OF_TWO else ""
+            more = f"const {real} *y, " if name in (*OF_TWO, *NORMAL) else ""
             lines.append(
                 f"void {name}_{dtype}(const {real} *x, {more}{real} *out, long n) "
                 f"{{ for (long i = 0; i < n; i++) out[i] = {name}(x[i]{', y[i]' if more else ''}); }}"

@@ -6,6 +6,7 @@ import ast
 import inspect
 import math
 import random
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -40,9 +41,15 @@ def test_gives_what_mpmath_does(name: str) -> None:
             exact = function(name, *map(mpf, x))
             if mpmath.isnan(exact) or not 1e-290 < abs(exact) < 1e290:
                 continue
-            assert abs(value - exact) <= RELATIVE * abs(exact), x
+            assert abs(value - exact) <= RELATIVE * scale(name, x, exact), x
             compared += 1
     assert compared > 100
+
+
+def scale(name: str, x: tuple[float, ...], exact: mpf) -> mpf:
+    """What an error is measured by: near its zero dgelu is as far off as its terms."""
+    is_near = name.endswith("dgelu") and abs(x[-1] + 0.75) < 0.1
+    return 0.1 * abs(x[0] if len(x) > 1 else 1) if is_near else abs(exact)
 
 
 @pytest.mark.parametrize("name", quick.FUNCTIONS)
@@ -65,7 +72,8 @@ def test_at_every_magnitude_of_float32(name: str) -> None:
 def test_products_with_what_is_too_small_alone(name: str) -> None:
     """As kernels have them: 1e200 * exp(-800) has all its digits, though the exponential is 0."""
     compute, randoms = quick.FUNCTIONS[f"mul_{name}"], random.Random(3)
-    size = (lambda: randoms.uniform(26, 33)) if name == "erfc" else (lambda: -randoms.uniform(700, 1100))
+    far = {"erfc": (26, 33), "ndtr": (-47, -37), "dgelu": (-47, -37)}.get(name, (-1100, -700))
+    size = partial(randoms.uniform, *far)
     at = [(randoms.choice([-1, 1]) * 10.0 ** randoms.uniform(100, 300), size()) for _ in range(300)]
     compared = 0
     for x, value in zip(at, compute(*map(np.array, zip(*at, strict=True))).tolist(), strict=True):

@@ -164,6 +164,8 @@ _WRITTEN: dict[str, Callable[..., Basic]] = {
     "langevin": lambda u: _add(sympy.coth(u, evaluate=False), _mul(sympy.S.NegativeOne, _pow(u, sympy.S.NegativeOne))),
     "dlangevin": Function("langevin'"),
     "d2langevin": Function("langevin''"),
+    "dgelu": Function("gelu'"),
+    "ndtr": Function("Phi"),
     "dsinc": Function("sinc'"),
     "d2sinc": Function("sinc''"),
     "sin_pi": lambda u: sympy.sin(_mul(sympy.pi, u), evaluate=False),

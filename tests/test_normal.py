@@ -1,0 +1,120 @@
+"""The normal distribution function and the derivative of GELU, as kernels and torch compute them, against mpmath."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from mpmath import mpf
+from test_library_functions import TYPES, compiled, compiler, of_c
+
+from generated import _runtime
+from gradgen.normal import FUNCTIONS
+from gradgen.primitives import PRIMITIVES
+from gradgen.ulp import mixed_error
+
+# Where they are off by most, by a search of a million numbers each; what is about the cuts is drawn at random
+WORST = (
+    -1.22071755,
+    -1.57838714,
+    -1.1279191970825195,
+    -1.2578002214431763,
+    -1.0955526742026147,
+    -0.9263069583354592,
+    -1.2235070110769606,
+)
+SPANS = ((-2, -0.5, 2000), (-1.3, 1.3, 1000), (-9, 9, 500), (-40, 0, 500))
+FAR = {"float32": (13, 19), "float64": (37, 53)}  # where they are too small alone
+
+
+@pytest.fixture(scope="module", params=[[], ["-march=native"]], ids=["plain", "native"])
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    return compiled(tmp_path_factory.mktemp("normal"), request.param)
+
+
+def of_torch(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    function = getattr(_runtime, f"mul_{name}")
+    return lambda r, t: function(torch.from_numpy(r), torch.from_numpy(t)).numpy()
+
+
+def exact(name: str, t: mpf) -> tuple[mpf, mpf]:
+    """The value, and the derivative."""
+    value, density = mpmath.erfc(-t / mpmath.sqrt(2)) / 2, mpmath.npdf(t)
+    return (value, density) if name == "ndtr" else (value + t * density, (2 - t**2) * density)
+
+
+def off(name: str, dtype: str, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], t: np.ndarray) -> float:
+    """By how much the worst is off."""
+    t = t.astype(TYPES[dtype])
+    got = compute(np.ones_like(t), t)
+    errors = []
+    with mpmath.workprec(200):
+        for x, y in zip(t.tolist(), got.tolist(), strict=True):
+            value, slope = exact(name, mpf(x))
+            errors.append(mixed_error(y, value, abs(x * slope), dtype))
+    return max(errors)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_are_as_the_table_says(name: str, dtype: str, library: ctypes.CDLL) -> None:
+    randoms = np.random.default_rng(0)
+    t = np.concatenate([WORST, *(randoms.uniform(low, high, count) for low, high, count in SPANS)])
+    row = PRIMITIVES[name]
+    allowed = row.ulps if dtype == "float32" else row.double_ulps
+    assert off(name, dtype, of_c(f"gg_mul_{name}", dtype, library), t) <= allowed
+    assert off(name, dtype, of_torch(name), t) <= allowed + (0.9 if dtype == "float64" else 0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_products_have_the_digits_that_vanish_alone(name: str, dtype: str, library: ctypes.CDLL) -> None:
+    randoms = np.random.default_rng(1)
+    t = -randoms.uniform(*FAR[dtype], 300).astype(TYPES[dtype])
+    with mpmath.workprec(200):
+        alone = [exact(name, mpf(x))[0] for x in t.tolist()]
+        tiny = mpf(float(np.finfo(TYPES[dtype]).tiny))
+        r = np.array([float(min(abs(tiny / value), np.finfo(TYPES[dtype]).max)) for value in alone], TYPES[dtype])
+        for compute in (of_c(f"gg_mul_{name}", dtype, library), of_torch(name)):
+            for factor, value, got in zip(r.tolist(), alone, compute(r, t).tolist(), strict=True):
+                right = factor * value
+                conditioned = mpf(FAR[dtype][1]) ** 2 * mpf(2) ** -(24 if dtype == "float32" else 53)
+                assert abs(got - right) <= max(8 * conditioned * abs(right), 4 * tiny * mpf(2) ** -23)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
+    inf, nan, most = np.inf, np.nan, float(np.finfo(TYPES[dtype]).max)
+    cases = [
+        *((1.0, -inf, 0.0), (1.0, inf, 1.0), (1.0, 0.0, 0.5), (1.0, -0.0, 0.5), (1.0, nan, nan), (nan, 1.0, nan)),
+        *((most, -inf, 0.0), (inf, -1e4, 0.0), (-inf, 3.0, -inf), (inf, 1.0, inf), (nan, -inf, nan), (most, 9.0, most)),
+        *((0.0, -3.0, 0.0), (-most, -1e30, 0.0), (1.0, -1e30, 0.0), (1.0, 1e30, 1.0)),
+    ]
+    r, t, right = (np.array(column, TYPES[dtype]) for column in zip(*cases, strict=True))
+    for compute in (of_c(f"gg_mul_{name}", dtype, library), of_torch(name)):
+        np.testing.assert_array_equal(compute(r, t), right)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_torch_differentiates_them(name: str) -> None:
+    t = torch.tensor([-3.0, -1.5, -0.75, -0.1, 0.0, 0.5, 0.9, 1.3, 4.0], dtype=torch.float64, requires_grad=True)
+    (slopes,) = torch.autograd.grad(getattr(_runtime, name)(t).sum(), t)
+    for x, slope in zip(t.tolist(), slopes.tolist(), strict=True):
+        assert slope == pytest.approx(float(exact(name, mpf(x))[1]), rel=1e-12)
+
+
+def test_an_implementation_is_of_one_function() -> None:
+    """Where one formula ends the other one goes on."""
+    for name, f in FUNCTIONS.items():
+        for dtype, real in (("float32", "float"), ("float64", "double")):
+            cut = TYPES[dtype](float(f.cut[real]))
+            beside = np.array([np.nextafter(cut, TYPES[dtype](0)), cut, np.nextafter(cut, TYPES[dtype](2))])
+            for sign in (1, -1):
+                assert off(name, dtype, of_torch(name), sign * beside) <= PRIMITIVES[name].ulps + 1.2
