@@ -373,7 +373,8 @@ def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Ar
     """A function of the table, off by the error it may have: here to this side, there to that."""
     nearest, rest, is_exact = _exactly(op, *(arg.tobytes() for arg in args))
     off = _off(op, form, places)
-    value: Array = form.rounding(np.where(is_exact, nearest, nearest + (rest + nearest * off)))
+    computed = nearest + (rest + _size(op, args, nearest) * off)
+    value: Array = form.rounding(np.where(is_exact, nearest, computed))
     if op in PRODUCTS and (is_infinite := np.isinf(args[0])).any():
         scaled_up = np.array([_scaled_up(PRODUCTS[op], factor) for factor in args[1][is_infinite].tolist()])
         value[is_infinite] = _of_infinite(op, value[is_infinite], args[0][is_infinite], form.rounding(scaled_up))
@@ -384,7 +385,8 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
     """The same by arithmetic alone."""
     value = _quickly(op, *(arg.tobytes() for arg in args))
     is_exact = (value == np.rint(value)) & ((abs(value) < 2.0**52) | np.isinf(value))  # exp(0) is 1 exactly
-    found: Array = form.rounding(np.where(is_exact, value, value + value * _off(op, form, places)))
+    off = _size(op, args, value) * _off(op, form, places)
+    found: Array = form.rounding(np.where(is_exact, value, value + off))
     if op in PRODUCTS and (is_infinite := np.isinf(args[0])).any():
         scaled_up = np.ldexp(quick.FUNCTIONS[PRODUCTS[op]](args[1][is_infinite]), 64)
         found[is_infinite] = _of_infinite(op, found[is_infinite], args[0][is_infinite], form.rounding(scaled_up))
@@ -414,8 +416,30 @@ def _known(error: Array, form: Format, places: Array) -> Array:
     return form.rounding(np.where(np.isfinite(rough), rough, 0.0))  # type: ignore[no-any-return]
 
 
+def _size(op: str, args: Sequence[Array], value: Array) -> Array:
+    """What a function errs by a share of: its value, or what that changes by when the argument does, if that is more."""
+    slope = _CONDITIONED.get(PRODUCTS.get(op, op))
+    if slope is None:
+        return value
+    t, r = args[-1], args[0] if op in PRODUCTS else 1.0
+    with np.errstate(all="ignore"):
+        size: Array = np.fmax(abs(value), abs(quick.mul_exp(r * t * slope(t), -t * t / 2)))
+    if op in PRODUCTS:  # whose one rounding more is relative to the value
+        whole, alone = PRIMITIVES[op].ulps - 0.5, PRIMITIVES[PRODUCTS[op]].ulps - 0.5
+        size = (size * alone + abs(value) * (whole - alone)) / whole
+    found: Array = np.where(np.isfinite(size), size, value)
+    return found
+
+
+# For functions that are as exact as their argument at best, the derivative with exp(-t^2/2) taken out.
+_CONDITIONED: dict[str, Callable[[Array], Array | float]] = {
+    "ndtr": lambda _: 0.3989422804014327,
+    "dgelu": lambda t: 0.3989422804014327 * (2 - t * t),
+}
+
+
 def _off(op: str, form: Format, places: Array) -> Array:
-    """By what share of its value a function errs before it is rounded."""
+    """By what share of its size a function errs before it is rounded."""
     ulps = PRIMITIVES[op].ulps if form.dtype is np.float32 else PRIMITIVES[op].double_ulps
     off: Array = _SIDES[places % len(_SIDES)] * (ulps - 0.5) * 2.0**-form.digits
     return off

@@ -215,6 +215,7 @@ RULES: tuple[Rule, ...] = (
         "erfc(-sqrt(2)/2*u)/2 + sqrt(2)/(2*sqrt(pi))*(u*exp(-u**2/2))",
         "dgelu(u)",
         "the terms cancel where u < 0, and most digits count where the sum is steepest",
+        tried=True,
     ),
     Rule(
         "erfc(-sqrt(2)/2*u)", "2*ndtr(u)", "the argument is rounded, and its square tells how much counts", tried=True
