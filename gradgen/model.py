@@ -417,7 +417,7 @@ def _known(error: Array, form: Format, places: Array) -> Array:
 
 
 def _size(op: str, args: Sequence[Array], value: Array) -> Array:
-    """What a function errs by a share of: its value, or what that changes by when the argument does, if that is more."""
+    """What a function errs by a share of: its value, or what it changes by with its argument, if that is more."""
     slope = _CONDITIONED.get(PRODUCTS.get(op, op))
     if slope is None:
         return value
