@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sympy import Expr, pi
+from sympy import Expr, pi, sqrt
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ def _is_no_half(a: Expr) -> bool:
 
 def _is_irrational(a: Expr) -> bool:
     return bool(a.is_irrational and (a**2).is_rational)
+
+
+def _is_root_of_2(a: Expr) -> bool:
+    """Whether a number is a multiple of the square root of 2."""
+    return bool((a * sqrt(2)).is_rational and not a.is_zero)
 
 
 def _is_even(a: Expr) -> bool:
@@ -218,7 +223,11 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
-        "erfc(-sqrt(2)/2*u)", "2*ndtr(u)", "the argument is rounded, and its square tells how much counts", tried=True
+        "erfc(a*u)",
+        "2*ndtr(-sqrt(2)*a*u)",
+        "the argument is rounded, and its square tells how much counts",
+        _is_root_of_2,
+        tried=True,
     ),
     Rule("1 + erf(u)", "erfc(-u)", _TAIL),
     Rule("1 - erf(u)", "erfc(u)", _TAIL),
