@@ -22,6 +22,7 @@ from gradgen.rules import (
     _is_negative_coefficient,
     _is_no_half,
     _is_reciprocal_or_high,
+    _is_root_of_2,
     _turns,
 )
 
@@ -30,6 +31,7 @@ UNITS = {
     _is_multiple_of_pi: sympy.pi / 3,
     _is_no_half: sympy.Rational(1, 5),
     _is_irrational: sympy.sqrt(2) / 9,
+    _is_root_of_2: sympy.sqrt(2) / 2,
     _is_negative_coefficient: -sympy.Rational(1, 2),
     **dict.fromkeys((_turns, _is_reciprocal_or_high), sympy.Integer(-1)),
 }
