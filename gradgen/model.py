@@ -20,7 +20,7 @@ import numpy as np
 import sympy
 from mpmath import mpf
 
-from gradgen import composed, mpfr, quick
+from gradgen import composed, mpfr, normal, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
 from gradgen.primitives import FUNCTION_ERRORS, PRIMITIVES, PRODUCTS
@@ -431,10 +431,12 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
     return found
 
 
+_DENSITY = normal.FUNCTIONS["ndtr"].slope["double"]  # at 0
+
 # For functions that are as exact as their argument at best, the derivative with exp(-t^2/2) taken out.
 _CONDITIONED: dict[str, Callable[[Array], Array | float]] = {
-    "ndtr": lambda _: 0.3989422804014327,
-    "dgelu": lambda t: 0.3989422804014327 * (2 - t * t),
+    "ndtr": lambda _: _DENSITY,
+    "dgelu": lambda t: _DENSITY * (2 - t * t),
 }
 
 
