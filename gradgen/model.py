@@ -140,6 +140,7 @@ class Program:
     def on(self, inputs: Mapping[str, Array], turns: Array) -> list[Array]:
         """The same for columns of inputs; `turns` says for each point to which side the functions err."""
         values: list[Array] = []
+        turns = turns % _PERIOD
         nothing = np.zeros(0)  # in place of what nothing reads any more: what fits into a cache is had sooner
         with np.errstate(all="ignore"):
             for step, read_last in zip(self._steps, self._read_last, strict=True):
@@ -154,7 +155,7 @@ class Program:
 
     def _step(self, node: Node, form: Format) -> Step:
         args = [self._places[arg] for arg in node.args]
-        place, name, op = self._places[node], str(node.value), node.op
+        place, name, op = self._places[node] % _PERIOD, str(node.value), node.op
         if op in ("input", "flag"):
             return lambda values, inputs, turns: form.given(inputs[name])
         if op in ("given", "true"):
@@ -366,7 +367,8 @@ def _composed(function: Callable[..., Array], op: str, args: Sequence[Array], fo
     return composed.TEXTS[op](composed.Others(called, form.rounding), *args)  # type: ignore[no-any-return]
 
 
-_SIDES = np.array([1, -1, 1, 1, -1, -1])
+_PERIOD = 6
+_SIDES = np.tile([1, -1, 1, 1, -1, -1], 8)  # so often that an index need not be taken modulo the period each time
 
 
 def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:
@@ -412,7 +414,7 @@ def _quickly_lacking(op: str, args: Sequence[Array], form: Format, places: Array
 
 
 def _known(error: Array, form: Format, places: Array) -> Array:
-    rough = error * (1 + _SIDES[places % len(_SIDES)] * _ROUGH)
+    rough = error * (1 + _SIDES[places] * _ROUGH)
     return form.rounding(np.where(np.isfinite(rough), rough, 0.0))  # type: ignore[no-any-return]
 
 
@@ -443,7 +445,7 @@ _CONDITIONED: dict[str, Callable[[Array], Array | float]] = {
 def _off(op: str, form: Format, places: Array) -> Array:
     """By what share of its size a function errs before it is rounded."""
     ulps = PRIMITIVES[op].ulps if form.dtype is np.float32 else PRIMITIVES[op].double_ulps
-    off: Array = _SIDES[places % len(_SIDES)] * (ulps - 0.5) * 2.0**-form.digits
+    off: Array = _SIDES[places] * (ulps - 0.5) * 2.0**-form.digits
     return off
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
 from typing import TypeVar
 
 import sympy
@@ -186,6 +186,24 @@ def _is_power_of_sum(power: Expr) -> bool:
     return bool(power.exp.is_Integer and power.base.has(_G) and power.base.is_Add)
 
 
+@cache
+def _stand_in(index: int) -> Symbol:
+    """What stands for something in coefficients: the same symbols in all fractions, of which many then are the same."""
+    return sympy.Dummy(f"a{index}")
+
+
+@lru_cache(maxsize=1024)
+def _lowest_terms(value: Expr) -> tuple[Expr, Expr]:
+    """Numerator and denominator, with nothing in common."""
+    return sympy.fraction(sympy.cancel(sympy.together(value)))  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _factor_list(value: Expr) -> tuple[Expr, list[tuple[Expr, int]]]:
+    """The number before a polynomial, and its factors with their exponents."""
+    return sympy.factor_list(value)  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True)
 class _Side:
     """P/Q = small**power * P1(small)/Q1(small), where `small` is no larger than 1 and P1(0), Q1(0) are not zero."""
@@ -212,7 +230,7 @@ class _Fraction:
         self.unit: Expr = reduce(sympy.lcm, (power.q for power in powers), sympy.Integer(1))
         if self.unit != 1:
             value = sympy.powsimp(sympy.expand_power_base(value.subs(_G, _G**self.unit)))
-        top, bottom = sympy.fraction(sympy.cancel(sympy.together(value)))
+        top, bottom = _lowest_terms(value)
         self.top: Poly = Poly(top, _G)
         self.bottom: Poly = Poly(bottom, _G)
         if not 0 < max(self.top.degree(), self.bottom.degree()) <= _MOST_DEGREE:
@@ -262,7 +280,7 @@ class _Fraction:
         if node.op == "pow" and node.args[1].number is not None and node.args[1].number.is_Integer:
             return self.value(node.args[0]) ** node.args[1].number
         leaf = self.leaf(node)
-        return self.atoms.setdefault(node, sympy.Dummy(f"a{len(self.atoms)}")) if leaf is None else leaf
+        return self.atoms.setdefault(node, _stand_in(len(self.atoms))) if leaf is None else leaf
 
     # The forms
 
@@ -342,7 +360,7 @@ class _Fraction:
 
     def product(self, poly: Poly, small: Node) -> Node:
         """A polynomial by its factors."""
-        number, found = sympy.factor_list(poly.as_expr())
+        number, found = _factor_list(poly.as_expr())
         nodes = [self.horner(Poly(factor, _G), small) ** exponent for factor, exponent in found]
         return reduce(self.graph.mul, nodes, self.coefficient(number))
 

@@ -76,7 +76,9 @@ class Right:
         self._largest = LARGEST[dtype]
         rows = [_row(value, size, dtype) for value, size in zip(exact, scale, strict=True)]
         columns = zip(*rows, strict=True) if rows else [()] * 5
-        self._nearest, self._rest, self._unit, self._beyond, self._undefined = map(np.array, columns)
+        self._nearest, self._rest, self._unit, self._beyond, undefined = map(np.array, columns)
+        self._undefined = undefined.astype(bool)
+        self._is_special = (np.abs(self._beyond) == 2) | self._undefined
 
     @classmethod
     def of_doubles(cls, exact: Array, scale: Array | float, dtype: str) -> Right:
@@ -87,24 +89,28 @@ class Right:
         unit = np.ldexp(1.0, np.where(size == 0, SMALLEST_EXPONENT[dtype], exponent) - MANTISSA[dtype] + 1)
         right._nearest, right._rest, right._unit = exact, np.zeros_like(exact), unit
         right._beyond = np.where(np.abs(exact) + 4 * unit > LARGEST[dtype], np.sign(exact), 0.0)
-        right._undefined = np.zeros(len(exact), bool)
+        right._undefined = right._is_special = np.zeros(len(exact), bool)
         return right
 
     def errors(self, computed: Array, at: slice | Array = slice(None)) -> Array:
         """The errors of results for those of the exact ones that are at some places."""
         nearest, rest, unit = self._nearest[at], self._rest[at], self._unit[at]
-        beyond, undefined = self._beyond[at], self._undefined[at]
         with np.errstate(all="ignore"):
-            found = np.abs((computed - nearest) / unit - rest)
+            found: Array = np.abs((computed - nearest) / unit - rest)
+        if (special := ~np.isfinite(computed) | self._is_special[at]).any():
+            found[special] = self._special(computed[special], self._beyond[at][special], self._undefined[at][special])
+        return found
+
+    def _special(self, computed: Array, beyond: Array, undefined: Array) -> Array:
+        """The errors of results that are not finite, or are not to be."""
+        with np.errstate(invalid="ignore"):
             reached = computed * np.sign(beyond) >= self._largest
-        found = np.where(np.abs(beyond) == 2, np.where(reached, 0.0, math.inf), found)
-        found = np.where(np.isfinite(computed), found, math.inf)
-        found = np.where(np.isinf(computed) & (np.sign(beyond) == np.sign(computed)), 0.0, found)
-        return np.where(undefined, 0.0, found)
+        is_right = np.where(np.isfinite(computed), np.abs(beyond) == 2, np.isinf(computed)) & reached
+        return np.where(is_right | undefined, 0.0, math.inf)
 
     def extend(self, other: Right) -> None:
         """Append the exact results of another one."""
-        for name in ("_nearest", "_rest", "_unit", "_beyond", "_undefined"):
+        for name in ("_nearest", "_rest", "_unit", "_beyond", "_undefined", "_is_special"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
 
 
