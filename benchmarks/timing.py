@@ -41,7 +41,7 @@ Timings = dict[str, Timing]  # of each call, by its name
 def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timings:
     """The time of one call of each function.
 
-    All are warmed up; then they are sampled in turn, in another order each time, for what one leaves in the caches and
+    All are warmed up, by one call where that takes longer than all samples are to; then they are sampled in turn, in another order each time, for what one leaves in the caches and
     in the allocator is to help none more than others. A sample is as many calls as last `SHORTEST`.
 
     Args:
@@ -52,10 +52,12 @@ def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timi
     sample, shortest = _cuda_sample if device == "cuda" else _cpu_sample, SHORTEST[device]
     counts = {}
     for name, call in calls.items():
-        for k in range(_WARM_UP):
-            call(k)
-        once = sample(call, 1, itertools.count())
-        once = min(once, sample(call, max(1, min(10, int(shortest / once))), itertools.count()))
+        for _ in range(1 + _WARM_UP):
+            once = sample(call, 1, itertools.count())
+            if once > seconds:
+                break
+        if once < shortest:
+            once = min(once, sample(call, max(1, min(10, int(shortest / once))), itertools.count()))
         counts[name] = max(1, round(shortest / once))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     which = {name: itertools.count() for name in calls}
