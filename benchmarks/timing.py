@@ -41,8 +41,9 @@ Timings = dict[str, Timing]  # of each call, by its name
 def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timings:
     """The time of one call of each function.
 
-    All are warmed up, by one call where that takes longer than all samples are to; then they are sampled in turn, in another order each time, for what one leaves in the caches and
-    in the allocator is to help none more than others. A sample is as many calls as last `SHORTEST`.
+    All are warmed up, by one call where that takes longer than all samples are to; then they are sampled in turn, in
+    another order each time, for what one leaves in the caches and in the allocator is to help none more than others. A
+    sample is as many calls as last `SHORTEST`.
 
     Args:
         calls: the functions, each of a number that tells which of several sets of buffers to use.

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from test_library_functions import NORMAL, TYPES, compiled, compiler, of_c
 
+from generated import _runtime
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
 
 ROOT, DENSITY = "0.70710678118654752440084436210484903928L", "0.39894228040143267793994605993438186848L"
@@ -34,7 +35,7 @@ EXACT = {
 STEP = 61
 CHUNK = 2**20
 COUNT = 2**32 // STEP
-FLAGS: dict[str, list[str]] = {"plain": [], "native": ["-march=native"]}
+FLAGS: dict[str, tuple[str, ...]] = {"plain": (), "native": _runtime._FOR_THIS_PROCESSOR}
 _NEAR = np.longdouble(2) ** -24  # by how much inputs are changed to see what their rounding does
 
 

@@ -261,7 +261,7 @@ def compiled(text: str, folder: Path) -> ctypes.CDLL:
         "-w",
         "-shared",
         "-fPIC",
-        rt._FOR_THIS_PROCESSOR,
+        *rt._FOR_THIS_PROCESSOR,
     ]
     subprocess.run([compiler, *flags, source, "-o", library], check=True)
     return ctypes.CDLL(str(library))

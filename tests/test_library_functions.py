@@ -174,17 +174,17 @@ def test_no_torch_text_calls_another_function() -> None:
 # What their errors are
 
 
-@pytest.fixture(scope="module", params=[[], ["-march=native"]], ids=["plain", "native"])
-def flags(request: pytest.FixtureRequest) -> list[str]:
+@pytest.fixture(scope="module", params=[(), _runtime._FOR_THIS_PROCESSOR], ids=["plain", "native"])
+def flags(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """For instructions that each machine has, and for those of this one."""
     if compiler() is None:
         pytest.skip("no C compiler")
-    found: list[str] = request.param
+    found: tuple[str, ...] = request.param
     return found
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory, flags: list[str]) -> ctypes.CDLL:
+def library(tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...]) -> ctypes.CDLL:
     """What kernels call: gradgen's own in place of some of the C library's."""
     return compiled(tmp_path_factory.mktemp("library"), flags)
 
@@ -360,7 +360,7 @@ def test_the_logarithm_of_softplus(dtype: str, library: ctypes.CDLL) -> None:
     assert np.isnan(of_c("gg_log1p_unit", dtype, library)(np.array([np.nan], dtype)))
 
 
-def test_functions_with_few_digits(flags: list[str], tmp_path: Path) -> None:
+def test_functions_with_few_digits(flags: tuple[str, ...], tmp_path: Path) -> None:
     """As kernels have them whose float32 is computed in double; `test_cuda.py` looks at more of the numbers."""
     library, randoms = compiled(tmp_path, flags, _runtime._BRIEF["double"]), np.random.default_rng(0)
     sizes = np.concatenate([2.0 ** randoms.uniform(-40, 10, 300), randoms.uniform(0, 8, 300)])

@@ -31,7 +31,7 @@ SPANS = ((-2, -0.5, 2000), (-1.3, 1.3, 1000), (-9, 9, 500), (-40, 0, 500))
 FAR = {"float32": (13, 19), "float64": (37, 53)}  # where they are too small alone
 
 
-@pytest.fixture(scope="module", params=[[], ["-march=native"]], ids=["plain", "native"])
+@pytest.fixture(scope="module", params=[(), _runtime._FOR_THIS_PROCESSOR], ids=["plain", "native"])
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler() is None:
         pytest.skip("no C compiler")

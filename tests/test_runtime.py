@@ -1274,10 +1274,11 @@ def test_a_compiler_that_writes_nonsense(own_cache: Path, tmp_path: Path, monkey
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("flag", ["-march=native", "-mprefer-vector-width"])
 def test_a_compiler_that_refuses_the_native_processor(
-    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
 ) -> None:
-    refuse = 'case "$*" in *-march=native*) exit 1;; esac'
+    refuse = f'case "$*" in *{flag}*) exit 1;; esac'
     monkeypatch.setenv("CC", script(tmp_path / "plain-cc", f'{refuse}\nexec cc "$@"'))
     assert use_swish() == ({"cpu"}, [])
 

@@ -513,7 +513,7 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
         "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
     )
     source.write_text(c_source("float", f"{PRELUDE}#undef gg_log1p_unit\n{texts}"))
-    flags = [*_runtime._C_FLAGS, _runtime._FOR_THIS_PROCESSOR]
+    flags = [*_runtime._C_FLAGS, *_runtime._FOR_THIS_PROCESSOR]
     subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)
     built["vector"] = ctypes.CDLL(str(library))
     return built

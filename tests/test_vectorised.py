@@ -25,7 +25,7 @@ def is_vectorised(kernel: Any, dtype: torch.dtype) -> bool:
     command = [
         *rt._compiler().command,
         *rt._C_FLAGS,
-        rt._FOR_THIS_PROCESSOR,
+        *rt._FOR_THIS_PROCESSOR,
         "-fopt-info-vec",
         "-x",
         "c",
