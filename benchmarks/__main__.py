@@ -69,12 +69,19 @@ def gpu(**options: object) -> None:
 
 
 @main.command("record")
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
-def record_command(file: Path) -> None:
-    """Put what was found before, in JSON, into docs/performance.md, and plot it."""
-    results = report.Results.load(file)
-    report.plot(results, file.with_suffix(".png"))
-    report.record(results, file.with_suffix(""))
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@_out
+def record_command(files: tuple[Path, ...], out: Path | None) -> None:
+    """Put what was found before, in JSON, into docs/performance.md, and plot it; several runs together as one."""
+    if len(files) > 1 and out is None:
+        raise click.UsageError("Say by --out where several runs are to lie together.")
+    try:
+        results = report.Results.together([report.Results.load(file) for file in files])
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    stem = out or files[0].with_suffix("")
+    results.save(stem)
+    report.record(results, stem)
 
 
 @main.command()

@@ -21,7 +21,7 @@ from benchmarks.timing import Timings
 
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
-_SHOWN = (1 << 10, 1 << 18, 1 << 24)  # elements at which the document has each operation, on a processor
+_SHOWN = (1 << 10, 1 << 18, 1 << 22, 1 << 26)  # elements at which the document has each operation, on a processor
 _MOST_ROWS = 100  # of a table that is printed; beyond that there is the summary
 
 
@@ -66,6 +66,32 @@ class Results:
         """What `save` wrote."""
         content = json.loads(file.read_text())
         return cls(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+
+    @classmethod
+    def together(cls, parts: Sequence[Results]) -> Results:
+        """Several runs as one.
+
+        Raises:
+            ValueError: if they ran on different machines, or more than one of them has a figure.
+        """
+        first, *others = parts
+        if not others:
+            return first
+        if any((part.device, part.machine) != (first.device, first.machine) for part in parts):
+            raise ValueError("these are of different machines, or versions")
+        rows = [row for part in parts for row in part.rows]
+        if len({(row.op, row.dtype, row.n, row.direction, row.peer) for row in rows}) < len(rows):
+            raise ValueError("a figure is in more than one of these")
+        whole = cls(first.device, first.machine, rows)
+        for part in parts:
+            whole.cold |= part.cold
+            whole.saved |= part.saved
+            whole.left_out += part.left_out
+            whole.notes += part.notes
+        for name in dict.fromkeys(name for part in parts for name in part.options):
+            given = dict.fromkeys(str(part.options.get(name, "")) for part in parts)
+            whole.options[name] = "; ".join(given)
+        return whole
 
 
 def stem(what: str, machine: Mapping[str, str]) -> Path:
@@ -204,7 +230,7 @@ def _summary(results: Results) -> list[Sheet]:
 
 def _by_op(results: Results, n: int) -> Sheet:
     """Each operation beside the copy and the best of the others."""
-    groups = grouped(results.rows)
+    groups = {key: group for key, group in grouped(results.rows).items() if key[2] == n}
     columns = [(d, way) for d in dict.fromkeys(dtype for _, dtype, _, _ in groups) for way in DIRECTIONS]
     rows = [
         [op, *(_at_most(groups.get((op, dtype, n, direction))) for dtype, direction in columns)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -70,6 +71,33 @@ def test_what_is_saved_can_be_read_again(results: report.Results, tmp_path: Path
     results.save(tmp_path / "again")
     assert report.Results.load(tmp_path / "again.json") == results
     assert json.loads((tmp_path / "again.json").read_text())["device"] == "cpu"
+
+
+def test_several_runs_are_recorded_as_one(
+    results: report.Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, files = tmp_path / "docs" / "performance.md", []
+    document.parent.mkdir()
+    document.write_text("<!-- cpu: begin -->\n<!-- cpu: end -->\n")
+    monkeypatch.setattr(report, "DOCUMENT", document)
+    for dtype in ("float32", "bfloat16"):
+        rows = [row for row in results.rows if row.dtype == dtype]
+        part = dataclasses.replace(results, rows=rows, options={"types": dtype, "sizes": "2^6 2^10"})
+        part.write(tmp_path / dtype)
+        files.append(str(tmp_path / f"{dtype}.json"))
+
+    def recorded(*arguments: str) -> str:
+        return CliRunner().invoke(main, ["record", *arguments]).output
+
+    assert recorded(*files, "--out", str(tmp_path / "whole")) == ""
+    whole = report.Results.load(tmp_path / "whole.json")
+    assert sorted(whole.rows, key=str) == sorted(results.rows, key=str)
+    assert (whole.saved, whole.options) == (results.saved, {"types": "float32; bfloat16", "sizes": "2^6 2^10"})
+    assert "types float32; bfloat16, sizes 2^6 2^10" in document.read_text()
+    assert "by --out" in recorded(*files)
+    assert "in more than one" in recorded(files[0], files[0], "--out", str(tmp_path / "whole"))
+    dataclasses.replace(results, machine={**results.machine, "torch": "1"}).write(tmp_path / "other")
+    assert "different machines" in recorded(files[0], str(tmp_path / "other.json"), "--out", str(tmp_path / "whole"))
 
 
 def test_what_there_is_no_time_for_is_named(tmp_path: Path) -> None:
