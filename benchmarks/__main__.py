@@ -75,12 +75,15 @@ def record_command(files: tuple[Path, ...], out: Path | None) -> None:
     """Put what was found before, in JSON, into docs/performance.md, and plot it; several runs together as one."""
     if len(files) > 1 and out is None:
         raise click.UsageError("Say by --out where several runs are to lie together.")
-    try:
-        results = report.Results.together([report.Results.load(file) for file in files])
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
-    stem = out or files[0].with_suffix("")
-    results.save(stem)
+    results, stem = report.Results.load(files[0]), out or files[0].with_suffix("")
+    if len(files) > 1:
+        try:
+            results = report.Results.together([report.Results.load(file) for file in files])
+        except ValueError as error:
+            raise click.ClickException(str(error)) from error
+    if out is not None:
+        results.write(stem)
+    report.plot(results, stem.with_name(f"{stem.name}.png"))
     report.record(results, stem)
 
 
@@ -190,7 +193,7 @@ def _run(
                         results.left_out.append(f"{case.name}, {kind}")
                 tell(f"{kind} is measured")
                 results.write(stem)
-    results.options["seconds in all"] = math.ceil(time.monotonic() - begun)
+    results.options[report.SECONDS] = math.ceil(time.monotonic() - begun)
     report.show(results, console)
     results.save(stem)
     if record:

@@ -22,6 +22,7 @@ from benchmarks.timing import Timings
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
 _SHOWN = (1 << 10, 1 << 18, 1 << 22, 1 << 26)  # elements at which the document has each operation, on a processor
+SECONDS = "seconds in all"  # an option that is none
 _MOST_ROWS = 100  # of a table that is printed; beyond that there is the summary
 
 
@@ -72,25 +73,27 @@ class Results:
         """Several runs as one.
 
         Raises:
-            ValueError: if they ran on different machines, or more than one of them has a figure.
+            ValueError: if they ran on different machines, or two of them have the same figure.
         """
-        first, *others = parts
-        if not others:
-            return first
-        if any((part.device, part.machine) != (first.device, first.machine) for part in parts):
-            raise ValueError("these are of different machines, or versions")
-        rows = [row for part in parts for row in part.rows]
-        if len({(row.op, row.dtype, row.n, row.direction, row.peer) for row in rows}) < len(rows):
-            raise ValueError("a figure is in more than one of these")
-        whole = cls(first.device, first.machine, rows)
+        first = parts[0]
+        whole = cls(first.device, first.machine)
         for part in parts:
-            whole.cold |= part.cold
+            about = {"device": part.device, **part.machine}
+            known = {"device": first.device, **first.machine}
+            if changed := [name for name in known | about if known.get(name) != about.get(name)]:
+                raise ValueError(f"these are of different machines, or versions: {', '.join(changed)}")
+            whole.rows += part.rows
+            whole.cold = part.cold | whole.cold
             whole.saved |= part.saved
-            whole.left_out += part.left_out
-            whole.notes += part.notes
+        figures = {(row.op, row.dtype, row.n, row.direction, row.peer) for row in whole.rows}
+        if len(figures) < len(whole.rows):
+            raise ValueError("a figure is in more than one of these")
+        measured = {f"{row.op}, {row.dtype}" for row in whole.rows}
+        whole.left_out = [*dict.fromkeys(what for part in parts for what in part.left_out if what not in measured)]
+        whole.notes = [*dict.fromkeys(note for part in parts for note in part.notes)]
         for name in dict.fromkeys(name for part in parts for name in part.options):
-            given = dict.fromkeys(str(part.options.get(name, "")) for part in parts)
-            whole.options[name] = "; ".join(given)
+            given = [part.options[name] for part in parts if name in part.options]
+            whole.options[name] = sum(given) if name == SECONDS else "; ".join(dict.fromkeys(map(str, given)))
         return whole
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import statistics
 import time
@@ -41,9 +42,9 @@ Timings = dict[str, Timing]  # of each call, by its name
 def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timings:
     """The time of one call of each function.
 
-    All are warmed up, by one call where that takes longer than all samples are to; then they are sampled in turn, in
-    another order each time, for what one leaves in the caches and in the allocator is to help none more than others. A
-    sample is as many calls as last `SHORTEST`.
+    All are warmed up, by two calls where one lasts longer than `seconds`; then they are sampled in turn, in another
+    order each time, for what one leaves in the caches and in the allocator is to help none more than others. A sample
+    is as many calls as last `SHORTEST`.
 
     Args:
         calls: the functions, each of a number that tells which of several sets of buffers to use.
@@ -53,12 +54,14 @@ def side_by_side(calls: Mapping[str, Call], device: str, seconds: float) -> Timi
     sample, shortest = _cuda_sample if device == "cuda" else _cpu_sample, SHORTEST[device]
     counts = {}
     for name, call in calls.items():
-        for _ in range(1 + _WARM_UP):
-            once = sample(call, 1, itertools.count())
+        call(0)  # which may compile
+        once, which_set = math.inf, itertools.count()
+        for _ in range(_WARM_UP):
+            once = min(once, sample(call, 1, which_set))
             if once > seconds:
                 break
         if once < shortest:
-            once = min(once, sample(call, max(1, min(10, int(shortest / once))), itertools.count()))
+            once = min(once, sample(call, max(1, min(10, int(shortest / once))), which_set))
         counts[name] = max(1, round(shortest / once))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     which = {name: itertools.count() for name in calls}

@@ -234,8 +234,11 @@ def _prepare(name: str, dtype: torch.dtype) -> Found:
 
 def _measure(name: str, dtype: torch.dtype) -> Found:
     case = _cases[name]
-    rows = [row for n in _sizes(case, dtype) for row in _bench.rows(case, n, dtype)]
-    return Found(rows, notes=[*_bench.notes])
+    sizes = _sizes(case, dtype)
+    rows = [row for n in sizes for row in _bench.rows(case, n, dtype)]
+    kind = str(dtype).removeprefix("torch.")
+    large = [f"{name}, {kind}, {n} elements: there is no memory" for n in _setup.sizes if n not in sizes]
+    return Found(rows, notes=[*_bench.notes, *large])
 
 
 def _sizes(case: Case, dtype: torch.dtype) -> list[int]:

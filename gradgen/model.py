@@ -367,8 +367,9 @@ def _composed(function: Callable[..., Array], op: str, args: Sequence[Array], fo
     return composed.TEXTS[op](composed.Others(called, form.rounding), *args)  # type: ignore[no-any-return]
 
 
-_PERIOD = 6
-_SIDES = np.tile([1, -1, 1, 1, -1, -1], 8)  # so often that an index need not be taken modulo the period each time
+_PATTERN = (1, -1, 1, 1, -1, -1)
+_PERIOD = len(_PATTERN)
+_SIDES = np.tile(_PATTERN, 8)  # so often that an index need not be taken modulo the period each time
 
 
 def _function(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:

@@ -47,7 +47,7 @@ def _reduced(x: Array) -> tuple[Array, Array]:
 
 
 def _scaled(x: Array, n: Array) -> Array:
-    """x 2^n; x is NaN where n is. NumPy has `ldexp` of 32 bits by vectors."""
+    """x 2^n, for an x that is NaN where n is, whatever that becomes; of 32 bits, for which NumPy has vectors."""
     with np.errstate(invalid="ignore"):
         return np.ldexp(x, n.astype(np.int32))
 

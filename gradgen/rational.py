@@ -188,7 +188,7 @@ def _is_power_of_sum(power: Expr) -> bool:
 
 @cache
 def _stand_in(index: int) -> Symbol:
-    """What stands for something in coefficients: the same symbols in all fractions, of which many then are the same."""
+    """What stands for something in coefficients: the same in all fractions, so that those alike are found again."""
     return sympy.Dummy(f"a{index}")
 
 

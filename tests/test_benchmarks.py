@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from torch import Tensor
 
-from benchmarks import generator, launch, layouts, measure, report, sums, timing
+from benchmarks import generator, launch, layouts, measure, report, sums, timing, workers
 from benchmarks.__main__ import main
 from benchmarks.cases import CASES, Case, built, load
 from benchmarks.measure import COMPILED, COPY, DIRECTIONS, EAGER, GRADGEN, OWN, Bench, Row
@@ -80,9 +81,15 @@ def test_several_runs_are_recorded_as_one(
     document.parent.mkdir()
     document.write_text("<!-- cpu: begin -->\n<!-- cpu: end -->\n")
     monkeypatch.setattr(report, "DOCUMENT", document)
-    for dtype in ("float32", "bfloat16"):
-        rows = [row for row in results.rows if row.dtype == dtype]
-        part = dataclasses.replace(results, rows=rows, options={"types": dtype, "sizes": "2^6 2^10"})
+    for dtype, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
+        part = dataclasses.replace(
+            results,
+            rows=[row for row in results.rows if row.dtype == dtype],
+            cold={"relu": float(len(dtype))},
+            left_out=[f"relu, {other}", "exp, float64"],
+            notes=["one", dtype],
+            options={"types": dtype, "sizes": "2^6 2^10", "seconds in all": 7},
+        )
         part.write(tmp_path / dtype)
         files.append(str(tmp_path / f"{dtype}.json"))
 
@@ -92,7 +99,9 @@ def test_several_runs_are_recorded_as_one(
     assert recorded(*files, "--out", str(tmp_path / "whole")) == ""
     whole = report.Results.load(tmp_path / "whole.json")
     assert sorted(whole.rows, key=str) == sorted(results.rows, key=str)
-    assert (whole.saved, whole.options) == (results.saved, {"types": "float32; bfloat16", "sizes": "2^6 2^10"})
+    assert whole.options == {"types": "float32; bfloat16", "sizes": "2^6 2^10", "seconds in all": 14}
+    assert (whole.saved, whole.cold) == (results.saved, {"relu": 7.0})
+    assert (whole.left_out, whole.notes) == (["exp, float64"], ["one", "float32", "bfloat16"])
     assert "types float32; bfloat16, sizes 2^6 2^10" in document.read_text()
     assert "by --out" in recorded(*files)
     assert "in more than one" in recorded(files[0], files[0], "--out", str(tmp_path / "whole"))
@@ -111,6 +120,44 @@ def test_an_operation_that_is_none_is_refused() -> None:
     done = CliRunner().invoke(main, ["cpu", "--ops", "nonsense"])
     assert done.exit_code == 2
     assert "no such operation: nonsense" in done.output
+
+
+def test_what_is_slow_in_its_first_call_is_called_often_nevertheless() -> None:
+    called = []
+
+    def call(k: int) -> None:
+        called.append(k)
+        if len(called) == 1:
+            time.sleep(0.05)
+
+    timing.side_by_side({"a": call}, "cpu", 0.02)
+    assert len(called) > 100
+
+
+def test_a_long_call_is_warmed_up_once() -> None:
+    called = []
+    timing.side_by_side({"a": lambda k: called.append(time.sleep(0.01))}, "cpu", 0.001)
+    assert len(called) == 2 + 3
+
+
+def test_what_there_is_no_memory_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "most_traffic", lambda device: 1 << 10)
+    options = [
+        "--ops",
+        "relu",
+        "--dtypes",
+        "float32",
+        "--sizes",
+        "4,10",
+        "--peers",
+        "eager",
+        "--out",
+        str(tmp_path / "x"),
+    ]
+    assert CliRunner().invoke(main, ["cpu", *options]).exit_code == 0
+    found = report.Results.load(tmp_path / "x.json")
+    assert {row.n for row in found.rows} == {16}
+    assert found.notes == ["relu, float32, 1024 elements: there is no memory"]
 
 
 def test_medians_and_quartiles() -> None:

@@ -6,7 +6,6 @@ The graph is evaluated by mpmath, each formula beside one written in mpmath by h
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -601,20 +600,17 @@ NESTED = {
 @pytest.mark.parametrize("name", NESTED)
 def test_cost_is_linear_in_nesting(name: str, read: Callable[..., Any]) -> None:
     nodes = []
-    for levels in (8, 16, 32):
-        begin = time.perf_counter()
+    for levels in (8, 16, 32):  # a walk as a tree would take years
         (formula,) = read(
             f"{HEAD}@op\ndef g(f):\n    for _ in range({levels}):\n        f = {NESTED[name]}\n    return f\n"
         )
         root = share(formula, Graph())(formula.outputs[0])
-        assert time.perf_counter() - begin < 2  # 0.05 s on a quiet machine; a walk as a tree would take years
         nodes.append(len(topological([root])))
     assert nodes[2] - nodes[1] == 2 * (nodes[1] - nodes[0])
 
 
 def test_flag_costs_no_more(read: Callable[..., Any]) -> None:
     text = "f = x\n    for _ in range(24):\n        f = sin(f*exp(-f)) + (f if flag else 2*f)\n    return f"
-    begin = time.perf_counter()
     (formula,) = read(f"{HEAD}@op\ndef g(x, flag: bool):\n    {text}\n")
-    share(formula, Graph(["flag"]))(formula.outputs[0])
-    assert time.perf_counter() - begin < 2
+    count = len(topological([share(formula, Graph(["flag"]))(formula.outputs[0])]))  # as a tree it would not end
+    assert count < 400
