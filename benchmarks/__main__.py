@@ -75,16 +75,15 @@ def record_command(files: tuple[Path, ...], out: Path | None) -> None:
     """Put what was found before, in JSON, into docs/performance.md, and plot it; several runs together as one."""
     if len(files) > 1 and out is None:
         raise click.UsageError("Say by --out where several runs are to lie together.")
-    results, stem = report.Results.load(files[0]), out or files[0].with_suffix("")
-    if len(files) > 1:
-        try:
-            results = report.Results.together([report.Results.load(file) for file in files])
-        except ValueError as error:
-            raise click.ClickException(str(error)) from error
-    if out is not None:
-        results.write(stem)
-    report.plot(results, stem.with_name(f"{stem.name}.png"))
-    report.record(results, stem)
+    try:
+        results = report.Results.together([report.Results.load(file) for file in files])
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if out is None:
+        report.plot(results, files[0].with_suffix(".png"))
+    else:
+        results.save(out)
+    report.record(results, out or files[0].with_suffix(""))
 
 
 @main.command()

@@ -75,11 +75,10 @@ class Results:
         Raises:
             ValueError: if they ran on different machines, or two of them have the same figure.
         """
-        first = parts[0]
-        whole = cls(first.device, first.machine)
+        whole = cls(parts[0].device, parts[0].machine)
+        known = {"device": whole.device, **whole.machine}
         for part in parts:
             about = {"device": part.device, **part.machine}
-            known = {"device": first.device, **first.machine}
             if changed := [name for name in known | about if known.get(name) != about.get(name)]:
                 raise ValueError(f"these are of different machines, or versions: {', '.join(changed)}")
             whole.rows += part.rows

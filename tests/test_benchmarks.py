@@ -142,19 +142,8 @@ def test_a_long_call_is_warmed_up_once() -> None:
 
 def test_what_there_is_no_memory_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "most_traffic", lambda device: 1 << 10)
-    options = [
-        "--ops",
-        "relu",
-        "--dtypes",
-        "float32",
-        "--sizes",
-        "4,10",
-        "--peers",
-        "eager",
-        "--out",
-        str(tmp_path / "x"),
-    ]
-    assert CliRunner().invoke(main, ["cpu", *options]).exit_code == 0
+    options = ["--ops", "relu", "--dtypes", "float32", "--sizes", "4,10", "--peers", "eager", "--out"]
+    assert CliRunner().invoke(main, ["cpu", *options, str(tmp_path / "x")]).exit_code == 0
     found = report.Results.load(tmp_path / "x.json")
     assert {row.n for row in found.rows} == {16}
     assert found.notes == ["relu, float32, 1024 elements: there is no memory"]
