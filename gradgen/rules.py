@@ -844,7 +844,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("sqrt(v*u**2)", "abs(u)*sqrt(v)", _SQUARES, tried=True),
     Rule("expm1(u)*exp(-u)", "-expm1(-u)", "infinity times 0 in the tail", tried=True),
-    Rule("exp(u)/expm1(exp(u))", "1/exprel(exp(u), 1)", "infinity over infinity in the tail", tried=True),
+    Rule(
+        "exp(u)/expm1(exp(u))",
+        "where(lt(u, 4), 1/exprel(exp(u), 1), exp(minimum(u, 64) - exp(minimum(u, 64))))",
+        "infinity over infinity in the tail",
+        tried=True,
+    ),
     Rule(
         "log1p(v*expm1(u))",
         "where(gt(u, 1), u + log(v + (1 - v)*exp(-u)), log1p(v*expm1(u)))",
@@ -857,12 +862,12 @@ RULES: tuple[Rule, ...] = (
         _OVERFLOW,
         tried=True,
     ),
-    Rule("cosh(u)*exp(v)", "exp(u + v)/2 + exp(v - u)/2", "infinity times 0 in the tail", tried=True),
-    Rule(
-        "sinh(u)*exp(v)",
-        "where(lt(abs(u), 1), sinh(u)*exp(v), exp(u + v)/2 - exp(v - u)/2)",
-        "infinity times 0 in the tail",
-        tried=True,
+    *(
+        Rule(pattern, replacement, "infinity times 0 in the tail", tried=True)
+        for pattern, replacement in (
+            ("cosh(u)*exp(v)", "exp(abs(u) + v)*(1 + exp(-2*abs(u)))/2"),
+            ("sinh(u)*exp(v)", "-sign(u)*exp(abs(u) + v)*expm1(-2*abs(u))/2"),
+        )
     ),
     Rule(
         "(1 + u)**v",
