@@ -53,7 +53,7 @@ C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
 FN real mul_logistic_density(real r, real t) {
     const real d = -fabs(t), sum = 1 + exp(d);
-    return GG_OVER(mul_exp(r, d), sum * sum);
+    return GG_OVER_SQUARE(mul_exp(r, d), sum);
 }
 """
 TORCH["mul_logistic_density"] = '''\

@@ -100,7 +100,7 @@ C["logistic_density"] = """\
 /* The derivative of the logistic function, e / (1 + e)^2. */
 FN real logistic_density(real x) {
     real e = exp(-fabs(x));
-    return GG_OVER(e, (1 + e) * (1 + e));
+    return GG_OVER_SQUARE(e, 1 + e);
 }
 """
 TORCH["logistic_density"] = '''\

@@ -40,7 +40,7 @@ WITHIN_THE_COMPILER = ("expm1", "atanh", "erf")  # gradgen's own there alone
 
 # What else the kernels call: it selects or rounds, and has no error.
 C_EXACT = {"ceil", "copysign", "fabs", "floor", "fma", "gg_bits_of_double", "gg_double_of", "isinf", "rint"}
-C_WORDS = {"real", "sizeof", "for", "if", "return", "while", "GG_OVER"}  # which is a quotient
+C_WORDS = {"real", "sizeof", "for", "if", "return", "while", "GG_OVER", "GG_OVER_SQUARE"}  # which are quotients
 TORCH_EXACT = {
     "abs", "ceil", "clamp", "copysign", "floor", "full_like", "maximum", "minimum", "ones_like", "round", "sgn",
     "where", "zeros_like",

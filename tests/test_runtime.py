@@ -643,11 +643,21 @@ def test_one_input_that_is_not_moderate_is_enough(rt: ModuleType) -> None:
     assert half((one.half(), one.half()))[0].tolist() == [2.0**-10] * 3
 
 
-def test_terms_of_sums_are_in_double(rt: ModuleType) -> None:
-    """As they are added."""
-    kernel = mixed_arithmetic(rt, torch.float32)
-    (total,) = kernel((torch.full((4096, 3), 2.5),), (1.0,), shapes=[torch.Size([3])])
-    assert total.tolist() == [4096 * 2.0**-30] * 3
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(), (300,), (700, 1), (3,)], ids=str)
+def test_terms_of_sums_have_so_too(rt: ModuleType, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Beside a result that is none; each term is of double, and is added there."""
+    code = "const real sum = 1 + x, y = (sum + real(0x1p-30)) - sum + 0 * s, z = 4 * y;"
+    kernel = mixed_arithmetic(rt, dtype, code=code, results=("y", "z"))
+    x, expected = (
+        numbers.view(-1, shape[-1] if shape == (3,) else 300) for numbers in numbers_of_any_size(210_000, dtype)
+    )
+    x[:100], expected[:100] = 2.5, 0  # whole stretches of the C code
+    shapes = [x.shape, torch.Size(shape)]
+    for wanted in ((True, True), (False, True)):
+        y, z = kernel((x,), (1.0,), wanted, shapes)
+        assert y is None or torch.equal(y, expected)
+        assert torch.equal(z, (4 * expected.double()).sum_to_size(shape).to(dtype))
 
 
 # Threads and size

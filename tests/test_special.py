@@ -52,12 +52,14 @@ typedef {type} real;
 #define real(x) ((real) (x))
 #define FN static inline
 #define GG_OVER(a, b) ((a) / (b))
+#define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
 #define gg_log1p_unit log1p
 """
 CUDA_PRELUDE = """\
 typedef {type} real;
 #define FN static __device__ __forceinline__
 #define GG_OVER(a, b) ((a) / (b))
+#define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
 #define gg_log1p_unit log1p
 #define NAN __int_as_float(0x7fc00000)
 #define INFINITY __int_as_float(0x7f800000)
