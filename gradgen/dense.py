@@ -25,6 +25,7 @@ _TUPLES, _WITHIN = 1 << 12, (1, 3)  # of several inputs, within these powers of 
 _NEGATIVE = 0.25  # and what share of them is negative
 _IN_BINADE, _FEWER = 1024, 8  # inputs of each exponent, and what share of that there is of others
 _CURVED = range(-10, 8)  # than these
+_BLOCK = 1 << 14  # of how many inputs there is all at once: what fits into a cache is had sooner
 _THINNER = 4  # every so many of them for float64, whose compensated forms take long
 _STEP = 2.0**-22  # by what share an input is moved for a derivative
 _ORDINARY = 2.0**5  # the size of ordinary inputs, or its inverse
@@ -66,15 +67,19 @@ class Dense:
 
         Of nodes as they are printed, all of whose functions are quick to compute; u is to be one of them.
         """
-        every = _drawn(len(self._columns), finer)
-        every = every[:, np.all((abs(every) > 1 / _ORDINARY) & (abs(every) < _ORDINARY), axis=0)]
-        columns = dict(zip(self._columns, every, strict=True))
+        every = _ordinary(len(self._columns), finer)
+        blocks = [every[:, begin : begin + _BLOCK] for begin in range(0, every.shape[1], _BLOCK)]
+        argument, *errors = map(np.concatenate, zip(*(self._each(root, forms, u, x) for x in blocks), strict=True))
+        return argument, errors
+
+    def _each(self, root: Node, forms: Sequence[Node], u: Node, inputs: Array) -> list[Array]:
+        columns = dict(zip(self._columns, inputs, strict=True))
         exact, argument = self._computed([root, u], "wide", columns)
         moved = [self._computed([root], "wide", {**columns, name: x * (1 + _STEP)})[0] for name, x in columns.items()]
         shift = _shift(exact, moved)
         use = np.isfinite(exact) & np.isfinite(shift)
         right = Right.of_doubles(exact[use], shift[use], self._form)
-        return argument[use], [right.errors(value[use]) for value in self._computed(forms, self._form, columns)]
+        return [argument[use], *(right.errors(value[use]) for value in self._computed(forms, self._form, columns))]
 
     def _found(self, roots: Sequence[Node]) -> list[Worst]:
         exact, values = self._computed(roots, "wide", self._columns), self._computed(roots, self._form, self._columns)
@@ -129,22 +134,28 @@ def _shift(exact: Array, moved: Sequence[Array]) -> Array:
 
 
 @cache
-def _drawn(count: int, finer: int = 1) -> Array:
+def _drawn(count: int) -> Array:
     """Numbers for so many inputs, each a row."""
-    return _numbers(_IN_BINADE * finer)[None] if count == 1 else _tuples(count, _TUPLES * finer)
+    return _numbers(range(1 - EXTREME, EXTREME), _IN_BINADE)[None] if count == 1 else _tuples(count, _TUPLES)
 
 
-def _numbers(in_binade: int) -> Array:
-    """float32 numbers, as many of each sign and ordinary exponent, spread evenly and without a pattern.
+@cache
+def _ordinary(count: int, finer: int) -> Array:
+    """Numbers of ordinary size for so many inputs, so many times as many."""
+    most = int(math.log2(_ORDINARY))
+    one = count == 1
+    every = _numbers(range(-most, most), _IN_BINADE * finer)[None] if one else _tuples(count, _TUPLES * finer)
+    return every[:, np.all((abs(every) > 1 / _ORDINARY) & (abs(every) < _ORDINARY), axis=0)]
+
+
+def _numbers(powers: range, in_binade: int) -> Array:
+    """float32 numbers, as many of each sign and of each of these exponents, spread evenly and without a pattern.
 
     Where functions neither have their limits nor are about linear there are more.
     """
     within = 1 + np.arange(1, in_binade + 1) * IRRATIONAL[0] % 1
     sizes = np.concatenate(
-        [
-            2.0**power * within[: None if power in _CURVED else in_binade // _FEWER]
-            for power in range(1 - EXTREME, EXTREME)
-        ]
+        [2.0**power * within[: None if power in _CURVED else in_binade // _FEWER] for power in powers]
     )
     return FORMATS["float32"].nearest(np.concatenate([sizes, -sizes]))  # type: ignore[no-any-return]
 

@@ -246,15 +246,15 @@ using namespace std;
 """
 
 
-def compiled(text: str, folder: Path) -> ctypes.CDLL:
-    """CUDA text as C++."""
-    compiler = shutil.which("g++") or shutil.which("c++")
+def compiled(text: str, folder: Path, is_c: bool = False) -> ctypes.CDLL:
+    """CUDA text as C++, or that of C."""
+    compiler = shutil.which("gcc" if is_c else "g++") or shutil.which("cc" if is_c else "c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    source, library = folder / "kernel.cpp", folder / f"{len(list(folder.glob('*.so')))}.so"
-    source.write_text(SHIM + text)
+    source, library = folder / f"kernel.{'c' if is_c else 'cpp'}", folder / f"{len(list(folder.glob('*.so')))}.so"
+    source.write_text(text if is_c else SHIM + text)
     flags = [
-        "-std=c++17",
+        "-std=gnu11" if is_c else "-std=c++17",
         "-O1",
         "-ffp-contract=off",
         "-fno-strict-aliasing",
@@ -915,22 +915,30 @@ PRODUCTS = {"mul_exp": lambda r, t: r * torch.exp(t), "mul_erfc": lambda r, t: r
 MOST_OFF = {"float": 2.0**-20, "double": 2.0**-35}  # of the result
 
 
-@pytest.fixture(scope="module", params=[torch.float32, torch.float64], ids=str)
+@pytest.fixture(scope="module", params=itertools.product([torch.float32, torch.float64], ["CUDA", "C"]), ids=str)
 def brief(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[torch.dtype, str, Callable[..., Tensor]]:
     """The type, how C calls it, and how a function of that arithmetic is called: function(name, arguments...)."""
-    dtype = request.param
+    dtype, language = request.param
     real = {torch.float32: "float", torch.float64: "double"}[dtype]
-    text = "#define FN static inline\n" + "\n\n".join([rt._BITS, rt._brief_functions([real]), rt._MATH])
+    if is_c := language == "C":
+        headers = [f"#include <{name}.h>" for name in ("math", "stdbool", "stdint", "tgmath")]
+        functions, linkage = (
+            [*headers, rt._BITS, rt._BRIEF[real], rt._MATH, "#define gg_brief_inverse(x) GG_OVER(1, x)"],
+            "",
+        )
+    else:
+        functions, linkage = [rt._BITS, rt._brief_functions([real]), rt._MATH], 'extern "C" '
+    text = "#define FN static inline\n" + "\n\n".join(functions)
     for name in [*BRIEF, *PRODUCTS]:
-        wanted = "r[k], t[k]" if name in PRODUCTS else "t[k]"
+        called = name if is_c and hasattr(torch, name) else f"gg_{name}"
         text += f"""
-        extern "C" void {name}_all(const {real} *r, const {real} *t, {real} *found, long count) {{
+        {linkage}void {name}_all(const {real} *r, const {real} *t, {real} *found, long count) {{
             for (long k = 0; k < count; k++)
-                found[k] = gg_{name}({wanted});
+                found[k] = {called}({"r[k], t[k]" if name in PRODUCTS else "t[k]"});
         }}"""
-    library = compiled(text, tmp_path_factory.mktemp("brief"))
+    library = compiled(text, tmp_path_factory.mktemp("brief"), is_c)
 
     def call(name: str, *arguments: Tensor) -> Tensor:
         columns = [argument.to(dtype).contiguous() for argument in arguments]

@@ -360,16 +360,18 @@ def test_the_logarithm_of_softplus(dtype: str, library: ctypes.CDLL) -> None:
     assert np.isnan(of_c("gg_log1p_unit", dtype, library)(np.array([np.nan], dtype)))
 
 
-def test_functions_with_few_digits(flags: tuple[str, ...], tmp_path: Path) -> None:
-    """As kernels have them whose float32 is computed in double; `test_cuda.py` looks at more of the numbers."""
-    library, randoms = compiled(tmp_path, flags, _runtime._BRIEF["double"]), np.random.default_rng(0)
+@pytest.mark.parametrize(("dtype", "real", "most"), [("float32", "float", 2.0**-20), ("float64", "double", 2.0**-35)])
+def test_functions_with_few_digits(dtype: str, real: str, most: float, flags: tuple[str, ...], tmp_path: Path) -> None:
+    """As kernels of types of 16 bits have them, and those of float32 in double; `test_cuda.py` has more numbers."""
+    library, randoms = compiled(tmp_path, flags, _runtime._BRIEF[real]), np.random.default_rng(0)
     sizes = np.concatenate([2.0 ** randoms.uniform(-40, 10, 300), randoms.uniform(0, 8, 300)])
+    far = {"float32": 80, "float64": 700}[dtype]
     for name in ("exp", "expm1", "tanh", "erf", "erfc", "gg_log1p_unit"):
         x = randoms.uniform(0, 1, 600) if name == "gg_log1p_unit" else np.concatenate([sizes, -sizes])
-        x = x[np.abs(x) < (700 if name in ("exp", "expm1") else 26)]
-        got = of_c(name, "float64", library)(x)
+        x = x[np.abs(x) < (far if name in ("exp", "expm1") else 9 if dtype == "float32" else 26)].astype(TYPES[dtype])
+        got = of_c(name, dtype, library)(x)
         with mpmath.workprec(120):
             right = [mpmath.log1p(mpf(v)) if name.startswith("gg") else exact(name, mpf(v)) for v in x.tolist()]
             off = [abs(mpf(g) / r - 1) for g, r in zip(got.tolist(), right, strict=True)]
-        assert max(off) <= 2**-35, (name, x[int(np.argmax(off))])
-        assert max(off) > 2**-52, name  # it is these that are called
+        assert max(off) <= most, (name, x[int(np.argmax(off))])
+        assert max(off) > np.finfo(TYPES[dtype]).eps / 2, name  # it is these that are called
