@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -215,8 +215,9 @@ class _KernelText:
         self,
         name: str,
         kernel: Kernel,
-        missing: Mapping[str, Sequence[int]] = {},
+        missing: Collection[str] = (),
         printer: type[TorchPrinter] = TorchPrinter,
+        readers: Mapping[str, Sequence[int]] = {},
     ) -> None:
         self.name = name
         self.function = f"_{name}_{'smooth' if printer is SmoothPrinter else 'expression'}"
@@ -225,7 +226,7 @@ class _KernelText:
         self.tensors = kernel.tensors
         self.optional = kernel.optional
         self.results = [name for name, _ in kernel.results]
-        self.needed_by = {name: [self.results[i] for i in readers] for name, readers in missing.items()}
+        self.needed_by = {name: [self.results[i] for i in which] for name, which in readers.items()}
         self.wide, self.brief, self.moderate = kernel.wide, kernel.brief, kernel.moderate
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain = kernel.uncorrected
@@ -397,13 +398,13 @@ class _OperationText:
         self.given = [p.name for p in formula.tensors if p.init is None]
         self.outputs = operation.outputs
         self.fixed = [p.name for p in formula.tensors if not p.grad]
-        missing = {s.name: s.readers for s in operation.saved if len(s.readers) < len(operation.differentiable)}
+        readers = {s.name: s.readers for s in operation.saved if len(s.readers) < len(operation.differentiable)}
         backward, double = operation.backward, operation.double_backward
         self.forward = _KernelText(self.name, operation.forward)
-        self.backward = _KernelText(f"{self.name}_backward", backward, missing) if backward else None
+        self.backward = _KernelText(f"{self.name}_backward", backward, readers, readers=readers) if backward else None
         name, smooth = f"{self.name}_double_backward", operation.smooth
-        self.double = _KernelText(name, double, missing) if double else None
-        self.smooth = _KernelText(name, smooth, missing, SmoothPrinter) if smooth else None
+        self.double = _KernelText(name, double, readers) if double else None
+        self.smooth = _KernelText(name, smooth, readers, SmoothPrinter) if smooth else None
         self.grads = operation.grads
         self.differentiable = operation.differentiable
         self.broadcasts = len(self.tensors) > 1

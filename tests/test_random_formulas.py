@@ -205,6 +205,7 @@ def same_as_torch(part: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("part", "text"),
     [
+        ("Max(y, 0)", "Min(Max(2, y), s)"),
         ("exp(x - y)", "Min(s*y, Max(Min(s, 1.2), 0.8)*y)"),
         ("Max(Min(0, 0), Abs(y))", "Min(Min(Max(s, -1), 1), Min(y, x))"),
     ],
