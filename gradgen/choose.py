@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
@@ -12,7 +12,7 @@ from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node, topological
 from gradgen.measure import GAUSSIAN, MODERATE, MODERATE_GAUSSIAN, Reference
 from gradgen.printed import as_printed
-from gradgen.quality import BAR, LOST, TARGET, Quality, rank
+from gradgen.quality import BAR, LOST, TARGET, Quality, instructions, rank
 from gradgen.search import SINGULAR
 from gradgen.standing import Note, Problem, reads_more
 from gradgen.twins import twins
@@ -27,6 +27,10 @@ _SEEN = 3.4
 Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
+
+# They have forms of their own that are off by no more in units of float32, a 64th of one of float16, and by eight times
+# as much with functions of few digits, where these cost no more than a share of the others, or spare them float64.
+_OF_HALVES, _CHEAPER, _COSTLIER = 2.0**7, 0.8, 1.5
 
 # Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
 _BRIEF = 2.0**7
@@ -51,6 +55,12 @@ class Arithmetic:
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
 
+    def without_halves(self) -> Arithmetic:
+        """The same for types of more than 16 bits alone."""
+        wide, brief = (tuple(t for t in types if t not in _ROUGH) for types in (self.wide, self.brief))
+        moderate = tuple((t, power) for t, power in self.moderate if t not in _ROUGH)
+        return replace(self, wide=wide, brief=brief, moderate=moderate)
+
 
 class Choice:
     """The forms in which the results of an op are computed.
@@ -70,6 +80,7 @@ class Choice:
                 self._corrections.compensate(node)
                 self._settle(node)
         self._errors_of_moderate: dict[tuple[Node, int], float] = {}
+        self._of_halves: dict[Node, Node | None] = {}
         self._elsewhere: dict[Node, Quality] = {}
         if len(problem.tensors) > 1:
             reported = [*dict.fromkeys(nodes)]
@@ -135,6 +146,45 @@ class Choice:
         """The form in which a result is computed."""
         node, sign = self._distinct(node)
         return sign * self._standing.forms.get(node, node)
+
+    def of_halves(self, nodes: Sequence[Node]) -> Callable[[Node], Node] | None:
+        """What gives the forms in which types of 16 bits are best computed by a kernel; None where those of all are.
+
+        Few digits ask for less: of what was looked at the cheapest forms are taken that float32 arithmetic does for.
+        Not of second derivatives.
+        """
+        known = [*dict.fromkeys(self._known(nodes))]
+        if not all(map(self._standing.is_reported, known)):
+            return None
+        forms = {node: form for node in known if (form := self._cheapest(node)) is not None}
+        before, after = (instructions(some) for some in (unmarked([*map(self.form, known)]), forms.values()))
+        is_wide = not {*_ROUGH}.isdisjoint(self.wide(nodes))
+        if not known or len(forms) < len(known) or after > (_COSTLIER if is_wide else _CHEAPER) * before:
+            return None
+
+        def of_halves(node: Node) -> Node:
+            node, sign = self._distinct(node)
+            return sign * forms.get(node, node)
+
+        return of_halves
+
+    def _cheapest(self, node: Node) -> Node | None:
+        """The cheapest form of a result that does for types of 16 bits in float32 arithmetic; None if none is known."""
+        if node not in self._of_halves:
+            standing, (plain, _) = self._standing, self._unmarked(node)
+            does = self.uncorrected(node).error <= _OF_HALVES
+            costs = {
+                form: instructions([form])
+                for quality, form, _ in self._forms.looked_at(node)
+                if quality.single.error <= _OF_HALVES and not reads_more(form, node)
+            }
+            most = instructions([plain]) if does else math.inf
+            cheaper = (form for form in sorted(costs, key=costs.__getitem__) if costs[form] < most)
+            kept = (form for given in cheaper if (form := standing.kept(node, given)) is not None)
+            settled = (self._forms.settled(node, form) for form in kept)
+            found = (form for form in settled if standing.measured(node, form, near=True).single.error <= _OF_HALVES)
+            self._of_halves[node] = next(found, plain if does else None)
+        return self._of_halves[node]
 
     def notes(self, node: Node) -> Sequence[Note] | None:
         """In what form a result is computed, where that is not the one that was given; None of what is no result."""

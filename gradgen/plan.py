@@ -5,7 +5,7 @@ between them, and which intermediate results have names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -63,6 +63,7 @@ class Kernel:
         uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same with r * f(t) in two steps where f(t) is computed anyway, to be read; None where it is nowhere.
+        halves: the same for types of 16 bits, in forms that do for these; None where they have none for themselves.
     """
 
     tensors: tuple[str, ...]
@@ -78,6 +79,7 @@ class Kernel:
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
     shown: Kernel | None = None
+    halves: Kernel | None = None
 
     @property
     def unstated(self) -> list[tuple[str, Node]]:
@@ -226,7 +228,10 @@ class _Planner:
         problem = Problem([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         self.choice = Choice(problem)
         forms = [self.choice.form(value) for value in self.values]
-        forward = self.kernel(forms, outputs, list(self.inputs), [], self.choice.arithmetic(self.values))
+        of_halves = self.choice.of_halves(self.values)
+        halves = [*map(of_halves, self.values)] if of_halves else []
+        arithmetic = self.choice.arithmetic(self.values)
+        forward = self.kernel(forms, outputs, list(self.inputs), [], arithmetic, halves=halves)
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
         if not self.differentiable:
             return Operation(self.formula, outputs, (), (), (), forward, None, None, None, (), tuple(errors))
@@ -443,7 +448,17 @@ class _Planner:
 
         Without an arithmetic it is for autograd to differentiate.
         """
-        graph, form = self.graph, self.choice.form if arithmetic else self.choice.smooth
+        values = self.totals(rows, optional, self.choice.form if arithmetic else self.choice.smooth)
+        of_halves = self.choice.of_halves([node for row in rows for _, node in row]) if arithmetic else None
+        halves = self.totals(rows, optional, of_halves) if of_halves else []
+        every = {weight for row in rows for weights, _ in row for weight in weights}
+        return self.kernel(values, results, tensors, optional, arithmetic, every, halves)
+
+    def totals(
+        self, rows: list[list[tuple[list[str], Node]]], optional: list[str], form: Callable[[Node], Node]
+    ) -> list[Node]:
+        """Sums of derivatives in some form, each weighted by incoming gradients that may be missing."""
+        graph = self.graph
         values: list[Node] = []
         for row in rows:
             total = graph.const(0)
@@ -454,8 +469,7 @@ class _Planner:
                     term = graph.where(reduce(lambda a, b: graph.apply("and", a, b), conditions), term, graph.const(0))
                 total = graph.add(total, term)
             values.append(total)
-        every = {weight for row in rows for weights, _ in row for weight in weights}
-        return self.kernel(values, results, tensors, optional, arithmetic, every)
+        return values
 
     def kernel(
         self,
@@ -465,8 +479,15 @@ class _Planner:
         optional: list[str],
         arithmetic: Arithmetic | None,
         weights: Collection[str] = (),
+        halves: Sequence[Node] = (),
     ) -> Kernel:
+        """A kernel of these values, which are other ones in types of 16 bits if `halves` are given."""
         roots = limits(values, weights)
+        if halves and arithmetic is not None:
+            of_halves = self.written(unmarked(limits(halves, weights)), {}, results, tensors, optional)
+            kernel = self.kernel(values, results, tensors, optional, arithmetic.without_halves(), weights)
+            if {*of_halves.scalars} <= {*kernel.scalars}:
+                return replace(kernel, halves=of_halves)
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
         exact, plainly = Compensation(roots), unmarked(roots)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sympy
 
 from gradgen.compensate import compensated
-from gradgen.graph import CONDITIONS, Node, topological
+from gradgen.graph import CONDITIONS, Node, coefficient, topological
 from gradgen.worst import Worst
 
 BAR = 4.0
@@ -26,6 +26,12 @@ _HUGE = 1e300
 _QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
 _CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", "damp", "xmul", "rest", "corrected"})
+# Instructions beside those of an exponential, which is computed once of an argument of either sign
+_EXPONENTIAL = 12.0
+_BESIDE_EXPONENTIAL = {
+    **{"exp": 1.0, "sigmoid": 6.0, "logistic_density": 8.0, "sech": 8.0, "expm1": 9.0, "softplus": 14.0, "tanh": 18.0},
+    **dict.fromkeys(("erf", "erfc", "ndtr", "dgelu"), 24.0),
+}
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
 
 
@@ -158,6 +164,24 @@ def _powers(error: float) -> int:
 def cost(node: Node) -> float:
     """About how long a node takes to compute, in additions."""
     return sum(map(_cost, topological(compensated([node]))))
+
+
+def instructions(nodes: Iterable[Node]) -> float:
+    """About how many instructions nodes take, together, with functions of few digits."""
+    order = topological(nodes)
+    exponentials = {_exponential(node) for node in order if node.op in _BESIDE_EXPONENTIAL}
+    others = sum(_BESIDE_EXPONENTIAL.get(node.op) or _cost(node) for node in order)
+    return others + _EXPONENTIAL * len(exponentials)
+
+
+def _exponential(node: Node) -> tuple[object, ...]:
+    """What tells the exponentials of functions apart: the size of the argument."""
+    number, rest = coefficient(node.args[0])
+    while rest is not None and rest.op in ("abs", "modulus"):
+        more, rest = coefficient(rest.args[0])
+        number *= more
+    kind = node.op if node.op in ("erf", "erfc", "ndtr", "dgelu") else "exp"  # of a square
+    return kind, abs(2 * number if node.op == "tanh" else number), rest
 
 
 def _cost(node: Node) -> float:

@@ -259,12 +259,12 @@ class _KernelText:
     @property
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
-        printer = CPrinter(self._kernel.names)
-        lines = [
-            f"const {'bool' if s.node.op in CONDITIONS else 'real'} {s.name} = {printer.statement(s.node)};"
-            for s in self._kernel.statements
-        ]
-        return lines + [f"const real {name} = {printer.expression(node)};" for name, node in self._kernel.unstated]
+        return _code(self._kernel)
+
+    @property
+    def halves(self) -> list[str]:
+        """The same for types of 16 bits, if they have one for themselves."""
+        return _code(self._kernel.halves) if self._kernel.halves else []
 
     @property
     def blocks(self) -> list[_Block]:
@@ -366,6 +366,15 @@ class _KernelText:
             if all(rest) and not anyone:  # one of the incoming gradients is always there
                 parts.append(" or ".join(" and ".join(names) for names in rest))
         return tuple(f"({part})" if " or " in part and len(parts) > 1 else part for part in parts)
+
+
+def _code(kernel: Kernel) -> list[str]:
+    printer = CPrinter(kernel.names)
+    lines = [
+        f"const {'bool' if s.node.op in CONDITIONS else 'real'} {s.name} = {printer.statement(s.node)};"
+        for s in kernel.statements
+    ]
+    return lines + [f"const real {name} = {printer.expression(node)};" for name, node in kernel.unstated]
 
 
 def kernel_name(kernel: Kernel, parameter: Parameter) -> str:

@@ -25,7 +25,7 @@ from gradgen.graph import Graph, Node, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
-from gradgen.quality import BAR
+from gradgen.quality import BAR, TARGET, instructions
 from gradgen.references import References
 from gradgen.standing import Problem
 
@@ -225,6 +225,57 @@ def test_float64_arithmetic_keeps_corrections_where_its_digits_do_not_do() -> No
     assert "float32" in found.wide
     assert "float32" not in found.uncorrected
     assert not found.brief
+
+
+# Types of 16 bits
+
+
+def with_slope(text: str) -> tuple[Choice, Node, Node]:
+    """How a formula in x is computed, and its derivative; with both."""
+    value = parsed(text)
+    x = value.graph.input("x")
+    (slope,) = gradient(value, [x])
+    return Choice(Problem([value, slope], [], ["x"], {}, {slope: (value, x)})), value, slope
+
+
+def test_types_of_16_bits_have_a_form_of_their_own_where_it_takes_fewer_instructions() -> None:
+    """The gradient of swish is a selection between fractions of an exponential, for all digits of float32."""
+    choice, value, slope = with_slope("x*sigmoid(x)")
+    assert choice.of_halves([value]) is None
+    of_halves = choice.of_halves([slope])
+    assert of_halves is not None
+    form, other = of_halves(slope), choice.form(slope)
+    assert instructions([form]) < 0.7 * instructions([other])
+    assert "where" in {below.op for below in topological([other])}
+    assert "where" not in {below.op for below in topological([form])}
+    (quality,) = References([value, slope], ["x"], {}).measured([form], [1], near=True)
+    assert TARGET < quality.single.error < 2**7
+
+
+def test_nor_do_they_need_float64_by_it(tmp_path: Path) -> None:
+    """GELU of a sum overflows in float32 as the error function has it, the normal distribution's function does not."""
+    text = "@op\ndef f(x: Tensor, y: Tensor):\n    u = x + y\n    return u * (1 + erf(u / sqrt(2))) / 2\n"
+    module, _ = build(text, tmp_path)
+    assert "mul_ndtr" in module._F.halves
+    assert "mul_ndtr" not in module._F.code
+    assert module._F.wide == (torch.float32,)
+    wide = Arithmetic(("float32", "bfloat16"), ("float32", "bfloat16"), (("float32", 6), ("bfloat16", 40)))
+    assert wide.without_halves() == Arithmetic(("float32",), ("float32",), (("float32", 6),))
+
+
+def test_no_form_does_where_all_are_no_numbers_somewhere() -> None:
+    choice = Choice(Problem([node := parsed("exp(x)*(1 + x*y)")], [], ["x", "y"], {}))
+    assert choice.of_halves([node]) is None
+
+
+def test_what_is_generated_has_both(tmp_path: Path) -> None:
+    module, _ = build(GATE, tmp_path)
+    kernel = module._F_BACKWARD
+    assert kernel.halves != kernel.code
+    assert "?" in kernel.code
+    assert "?" not in kernel.halves
+    assert kernel.wide == ()
+    assert not module._F.halves
 
 
 # Where hyper-parameters have their defaults
