@@ -14,7 +14,7 @@ from nodes import parsed
 from generated.swish import swish
 from gradgen.choose import Choice
 from gradgen.compensate import has_marks
-from gradgen.dense import _drawn
+from gradgen.dense import _ordinary
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
 from gradgen.graph import Node, topological
@@ -70,7 +70,7 @@ def test_squares_that_may_be_of_any_size_are_not() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_many_more_inputs_are_drawn_for_few_forms(count: int) -> None:
-    assert _drawn(count, 4).shape[1] >= 4 * _drawn(count).shape[1] - 4 > 0
+    assert _ordinary(count, 4).shape[1] >= 4 * _ordinary(count, 1).shape[1] - 4 > 0
 
 
 def test_a_side_that_is_no_number_is_the_worst() -> None:
