@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
@@ -54,12 +54,6 @@ class Arithmetic:
     moderate: tuple[tuple[str, int], ...] = ()
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
-
-    def without_halves(self) -> Arithmetic:
-        """The same for types of more than 16 bits alone."""
-        wide, brief = (tuple(t for t in types if t not in _ROUGH) for types in (self.wide, self.brief))
-        moderate = tuple((t, power) for t, power in self.moderate if t not in _ROUGH)
-        return replace(self, wide=wide, brief=brief, moderate=moderate)
 
 
 class Choice:

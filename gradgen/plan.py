@@ -485,7 +485,7 @@ class _Planner:
         roots = limits(values, weights)
         if halves and arithmetic is not None:
             of_halves = self.written(unmarked(limits(halves, weights)), {}, results, tensors, optional)
-            kernel = self.kernel(values, results, tensors, optional, arithmetic.without_halves(), weights)
+            kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
             if {*of_halves.scalars} <= {*kernel.scalars}:
                 return replace(kernel, halves=of_halves)
         if arithmetic is None:

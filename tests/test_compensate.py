@@ -252,15 +252,26 @@ def test_types_of_16_bits_have_a_form_of_their_own_where_it_takes_fewer_instruct
     assert TARGET < quality.single.error < 2**7
 
 
-def test_nor_do_they_need_float64_by_it(tmp_path: Path) -> None:
+def test_kernels_need_no_float64_by_it(tmp_path: Path) -> None:
     """GELU of a sum overflows in float32 as the error function has it, the normal distribution's function does not."""
     text = "@op\ndef f(x: Tensor, y: Tensor):\n    u = x + y\n    return u * (1 + erf(u / sqrt(2))) / 2\n"
     module, _ = build(text, tmp_path)
     assert "mul_ndtr" in module._F.halves
     assert "mul_ndtr" not in module._F.code
-    assert module._F.wide == (torch.float32,)
-    wide = Arithmetic(("float32", "bfloat16"), ("float32", "bfloat16"), (("float32", 6), ("bfloat16", 40)))
-    assert wide.without_halves() == Arithmetic(("float32",), ("float32",), (("float32", 6),))
+    assert module._F.real(torch.bfloat16) == "float"
+    assert torch.bfloat16 in module._F.wide
+    assert torch.bfloat16 not in module._F.moderate
+
+
+def test_what_torch_computes_may_need_it_as_before(tmp_path: Path) -> None:
+    """There the form of all digits is taken, of the largest numbers a difference of what overflows."""
+    text = "@op\ndef f(x: Tensor, y: Tensor, k: float = 2.0):\n    return exp(k*x)/(exp(k*x) + exp(k*y))\n"
+    module, _ = build(text, tmp_path)
+    assert module._F.halves
+    largest = torch.tensor(torch.finfo(torch.bfloat16).max, dtype=torch.bfloat16)
+    assert module.f(largest, largest) == 0.5
+    with module.rt.force_path("torch"):
+        assert module.f(largest, largest) == 0.5
 
 
 def test_no_form_does_where_all_are_no_numbers_somewhere() -> None:

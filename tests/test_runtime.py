@@ -571,13 +571,18 @@ def test_exponentials_are_the_same_alone_and_beside_products(rt: ModuleType, dty
 def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
     """On the CPU by Python and by C++, for CUDA, and where hyper-parameters have their defaults."""
     code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
-    kernel = identity(rt, scalars={"s": "float"}, code=code, halves=halves, narrow_at={"s": 1.0}, wide=("float32",))
+    types = ("float32", "bfloat16", "float16")
+    moderate = dict.fromkeys(types, 2.0**6)
+    kernel = identity(
+        rt, scalars={"s": "float"}, code=code, halves=halves, narrow_at={"s": 1.0}, wide=types, moderate=moderate
+    )
     for dtype, factor in ((torch.bfloat16, 2), (torch.float16, 2), (torch.float32, 1), (torch.float64, 1)):
         x = filled(3, 5, dtype=dtype)
         for scalar, turn in itertools.product((0.5, 1.0), range(3)):
             assert torch.equal(kernel((x,), (scalar,))[0], factor * x), turn
         for text in (kernel.cuda_rows_source(dtype), kernel.cuda_strided_source(dtype)):
             assert ("y = 2 * x" in text) == (factor == 2)
+            assert ("typedef double real;" in text) == (factor == 1)
 
 
 # Elements that need double beside others that do not
