@@ -865,8 +865,10 @@ RULES: tuple[Rule, ...] = (
     *(
         Rule(pattern, replacement, "infinity times 0 in the tail", tried=True)
         for pattern, replacement in (
-            ("cosh(u)*exp(v)", "exp(abs(u) + v)*(1 + exp(-2*abs(u)))/2"),
-            ("sinh(u)*exp(v)", "-sign(u)*exp(abs(u) + v)*expm1(-2*abs(u))/2"),
+            ("cosh(u)*exp(v)", "mul_exp(1/2 + exp(-2*abs(u))/2, abs(u) + v)"),
+            ("sinh(u)*exp(v)", "mul_exp(-sign(u)*expm1(-2*abs(u))/2, abs(u) + v)"),
+            ("w*cosh(u)*exp(v)", "mul_exp(w*(1/2 + exp(-2*abs(u))/2), abs(u) + v)"),
+            ("w*sinh(u)*exp(v)", "mul_exp(-w*sign(u)*expm1(-2*abs(u))/2, abs(u) + v)"),
         )
     ),
     Rule(

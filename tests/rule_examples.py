@@ -439,6 +439,8 @@ EXAMPLES = {
     "logrel(v, expm1(u))": Example("log(1 + k*(exp(x) - 1))/k", x=800.0, k=0.5),
     "cosh(u)*exp(v)": Example("cosh(x)*exp(-x**2/1000)", x=800.0),
     "sinh(u)*exp(v)": Example("sinh(x)*exp(-x**2/1000)", x=800.0),
+    "w*cosh(u)*exp(v)": Example("x*cosh(x)*exp(-x**2/1000)", x=800.0),
+    "w*sinh(u)*exp(v)": Example("x*sinh(x)*exp(-x**2/1000)", x=800.0),
     "(1 + u)**v": Example("(1 + x)**k", x=1e-10, k=1e12),
     "(1 + u)**(1/u)": Example("(1 + x)**(1/x)", x=1e-10),
     "log1p(u**v)": Example("log(1 + x**k)", after="log1p(u**v)", x=1e200, k=2.1),
