@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradgen import halves
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node, topological
 from gradgen.measure import GAUSSIAN, MODERATE, MODERATE_GAUSSIAN, Reference
-from gradgen.printed import as_printed
+from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, LOST, TARGET, Quality, instructions, rank
 from gradgen.search import SINGULAR
 from gradgen.standing import Note, Problem, reads_more
@@ -28,9 +29,8 @@ Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
 
 _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
 
-# They have forms of their own that are off by no more in units of float32, a 64th of one of float16, and by eight times
-# as much with functions of few digits, where these cost no more than a share of the others, or spare them float64.
-_OF_HALVES, _CHEAPER, _COSTLIER = 2.0**7, 0.8, 1.5
+# They have forms of their own where these cost no more than a share of the others, or of those in float64.
+_CHEAPER, _COSTLIER = 0.8, 1.5
 
 # Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
 _BRIEF = 2.0**7
@@ -166,18 +166,22 @@ class Choice:
         """The cheapest form of a result that does for types of 16 bits in float32 arithmetic; None if none is known."""
         if node not in self._of_halves:
             standing, (plain, _) = self._standing, self._unmarked(node)
-            does = self.uncorrected(node).error <= _OF_HALVES
+            is_enough = self.uncorrected(node).error <= halves.MOST and self._does(plain, plain)
             costs = {
                 form: instructions([form])
                 for quality, form, _ in self._forms.looked_at(node)
-                if quality.single.error <= _OF_HALVES and not reads_more(form, node)
+                if quality.single.error <= halves.MOST and not reads_more(form, node)
             }
-            most = instructions([plain]) if does else math.inf
+            most = instructions([plain]) if is_enough else math.inf
             cheaper = (form for form in sorted(costs, key=costs.__getitem__) if costs[form] < most)
             kept = (form for given in cheaper if (form := standing.kept(node, given)) is not None)
             settled = (self._forms.settled(node, form) for form in kept)
-            found = (form for form in settled if standing.measured(node, form, near=True).single.error <= _OF_HALVES)
-            self._of_halves[node] = next(found, plain if does else None)
+            found = (
+                form
+                for form in settled
+                if standing.measured(node, form, near=True).single.error <= halves.MOST and self._does(form, plain)
+            )
+            self._of_halves[node] = next(found, plain if is_enough else None)
         return self._of_halves[node]
 
     def notes(self, node: Node) -> Sequence[Note] | None:
@@ -242,7 +246,18 @@ class Choice:
         bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
         is_gaussian = any(below.op in GAUSSIAN for below in topological(forms))
         powers = (*MODERATE, MODERATE_GAUSSIAN) if is_gaussian else MODERATE
-        return next((power for power in powers if all(self.moderate(node, power) <= bar for node in known)), None)
+
+        def do(power: int) -> bool:
+            if any(self.moderate(node, power) > bar for node in known):
+                return False
+            return dtype not in _ROUGH or all(self._does(form, form, bar, 2.0**power) for form in forms)
+
+        return next(filter(do, powers), None)
+
+    def _does(self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf) -> bool:
+        """Whether a form does for types of 16 bits where another one is exact."""
+        tensors, hyper = self._standing.tensors, self._standing.hyper
+        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within)
 
     def moderate(self, node: Node, power: int) -> float:
         """The error of float32 without corrections where no input is very small, or larger than this power of two."""

@@ -250,7 +250,8 @@ class Explanation:
                 plain = _counted(operations_of(kernel.plain))
                 operations.append([f"{name}, in a type without its corrections", plain])
             if kernel.halves is not None:
-                operations.append([f"{name}, in a type of 16 bits", _counted(operations_of(kernel.halves))])
+                where = " at the defaults" if kernel.scalars else ""
+                operations.append([f"{name}, in a type of 16 bits{where}", _counted(operations_of(kernel.halves))])
         yield from _section("Operations per element, as the C and CUDA kernels state them", _table(operations))
         rows = [["", "", *BYTES]]
         for name in names:

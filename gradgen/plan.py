@@ -64,6 +64,7 @@ class Kernel:
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same with r * f(t) in two steps where f(t) is computed anyway, to be read; None where it is nowhere.
         halves: the same for types of 16 bits, in forms that do for these; None where they have none for themselves.
+        halves_at: the hyper-parameters, with values, at which they do.
     """
 
     tensors: tuple[str, ...]
@@ -80,6 +81,7 @@ class Kernel:
     plain: Kernel | None = None
     shown: Kernel | None = None
     halves: Kernel | None = None
+    halves_at: tuple[tuple[Parameter, float | bool], ...] = ()
 
     @property
     def unstated(self) -> list[tuple[str, Node]]:
@@ -481,13 +483,14 @@ class _Planner:
         weights: Collection[str] = (),
         halves: Sequence[Node] = (),
     ) -> Kernel:
-        """A kernel of these values, which are other ones in types of 16 bits if `halves` are given."""
+        """A kernel of these values; in types of 16 bits, at the defaults of hyper-parameters, of `halves` if given."""
         roots = limits(values, weights)
         if halves and arithmetic is not None:
             of_halves = self.written(unmarked(limits(halves, weights)), {}, results, tensors, optional)
             kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
             if {*of_halves.scalars} <= {*kernel.scalars}:
-                return replace(kernel, halves=of_halves)
+                at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
+                return replace(kernel, halves=of_halves, halves_at=at)
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
         exact, plainly = Compensation(roots), unmarked(roots)

@@ -17,6 +17,7 @@ from nodes import parsed
 
 from generated import _runtime as rt
 from generated.neuron import neuron
+from generated.swish import SwishFunction, swish
 from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, has_marks, marked
 from gradgen.differentiate import gradient
@@ -267,7 +268,7 @@ def test_what_torch_computes_may_need_it_as_before(tmp_path: Path) -> None:
     """There the form of all digits is taken, of the largest numbers a difference of what overflows."""
     text = "@op\ndef f(x: Tensor, y: Tensor, k: float = 2.0):\n    return exp(k*x)/(exp(k*x) + exp(k*y))\n"
     module, _ = build(text, tmp_path)
-    assert module._F.halves
+    assert module._F.narrow.halves
     largest = torch.tensor(torch.finfo(torch.bfloat16).max, dtype=torch.bfloat16)
     assert module.f(largest, largest) == 0.5
     with module.rt.force_path("torch"):
@@ -277,6 +278,19 @@ def test_what_torch_computes_may_need_it_as_before(tmp_path: Path) -> None:
 def test_no_form_does_where_all_are_no_numbers_somewhere() -> None:
     choice = Choice(Problem([node := parsed("exp(x)*(1 + x*y)")], [], ["x", "y"], {}))
     assert choice.of_halves([node]) is None
+
+
+@pytest.mark.parametrize("beta", [0.0, 1e-3, 1.0, 1e30])
+def test_forms_of_16_bits_are_for_the_defaults(beta: float) -> None:
+    """At which they were looked at: with a large beta a product of theirs underflows."""
+    kernel = SwishFunction.backward_kernel
+    assert kernel.narrow.halves
+    assert not kernel.halves
+    x = torch.tensor([-5.8125, 1e20, 0.5, -3.9e-29, 2e-31], dtype=torch.bfloat16, requires_grad=True)
+    double = x.detach().double().requires_grad_()
+    (slope,) = torch.autograd.grad(swish(x, beta).sum(), x)
+    (expected,) = torch.autograd.grad(swish(double, beta).sum(), double)
+    torch.testing.assert_close(slope, expected.to(torch.bfloat16), rtol=2.0**-7, atol=0)
 
 
 def test_what_is_generated_has_both(tmp_path: Path) -> None:

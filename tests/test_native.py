@@ -16,6 +16,7 @@ from typing import Any
 import gallery
 import pytest
 import torch
+from building import build
 from gallery import DTYPES, OPS, Op, as_tuple, get, total
 from torch import Tensor
 
@@ -124,6 +125,24 @@ def test_shapes_without_a_whole_one_are_left_to_python() -> None:
         assert (of_r.shape, of_theta.shape) == (r.shape, theta.shape)
     with pytest.raises(RuntimeError, match="must match the size"):
         polar_to_cartesian(torch.ones(3), torch.ones(2, 4))
+
+
+def test_hyper_parameters_have_names_of_their_own_in_c(tmp_path: Path) -> None:
+    """gamma is a function there, real a type: the function in Python knows them as they were given."""
+    arguments = "x: Tensor, gamma: float = 2.0, like: float = 0.5, real: float = 1.0, beta: float = 1.0"
+    text = f"@op\ndef named({arguments}):\n    return real*x**3/(1 + exp(-gamma*like*beta*x))\n"
+    module, _ = build(text, tmp_path)
+    module.rt._use_native(module.rt.compile_native())
+    x = torch.linspace(-2, 2, 5, dtype=torch.float64, requires_grad=True)
+    for _ in range(2):
+        result = module.named(x, 3.0, 0.25, 2.0)
+        (slope,) = torch.autograd.grad(result.sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.sum(), x)
+    assert is_native(result)
+    expected = 2 * x**3 / (1 + torch.exp(-0.75 * x))
+    (first,) = torch.autograd.grad(expected.sum(), x, create_graph=True)
+    torch.testing.assert_close(slope, first)
+    torch.testing.assert_close(second, torch.autograd.grad(first.sum(), x)[0])
 
 
 @pytest.mark.parametrize("op", differentiable, ids=str)

@@ -1,0 +1,123 @@
+"""Whether a form does for types of 16 bits: held against another one at all numbers of these, or at very many tuples.
+
+A result is looked at in a few hundred points while forms are looked for, which tells what rounding does to it. A form
+that spares instructions at the price of range may be wrong in less than one of a thousand tuples.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from gradgen.graph import Node, topological
+from gradgen.measure import LEAST_MODERATE
+from gradgen.model import FORMATS, is_quick, program
+from gradgen.ulp import Array, Right
+
+MOST = 2.0**7  # units of float32, a 64th of one of float16; functions of few digits make eight times as much of it
+
+_STEP = 2.0**-22  # by what share an input is moved for a derivative
+_BLOCK = 1 << 14  # of how many inputs there is all at once: what fits into a cache is had sooner
+_TUPLES = 1 << 14
+_POWERS = ((-7, 9), (-132, 129))  # of ordinary inputs, and of all that bfloat16 has, by turns,
+_EDGES = (-126, -63, -42, 41, 62, 126)  # and of those whose powers overflow or vanish
+_SPECIAL = (0.0, -0.0, math.inf, -math.inf, 2.0**128 - 2.0**120, 2.0**120 - 2.0**128)
+_DIGITS = 11  # those of float16, among which are those of bfloat16
+
+
+def does(
+    form: Node,
+    other: Node,
+    tensors: Sequence[str],
+    hyper: Mapping[str, float | bool],
+    most: float = MOST,
+    within: float = math.inf,
+) -> bool:
+    """Whether float32 arithmetic makes of a form what float64 makes of another one, but for what 16 bits do not tell.
+
+    Args:
+        form: a node as it is printed.
+        other: the one that it is to equal, as it is printed.
+        tensors: the names of the tensor inputs they are functions of.
+        hyper: a value for each hyper-parameter.
+        most: the error in units of float32 that is none.
+        within: the largest size of inputs that are looked at, if it is a number; the least then is `LEAST_MODERATE`.
+
+    Returns:
+        False also where that would take long: a function is computed by mpmath.
+    """
+    if not all(is_quick(topological([node])) for node in (form, other)):
+        return False
+    every = _numbers() if len(tensors) == 1 else _tuples(len(tensors))
+    if within < math.inf:
+        size = abs(every)
+        every = every[:, ((size == 0) | ((size >= 2.0**LEAST_MODERATE) & (size <= within))).all(axis=0)]
+    blocks = (every[:, begin : begin + _BLOCK] for begin in range(0, every.shape[1], _BLOCK))
+    return all(_is_same(form, other, dict(zip(tensors, block, strict=True)), hyper, most) for block in blocks)
+
+
+def _is_same(
+    form: Node, other: Node, columns: Mapping[str, Array], hyper: Mapping[str, float | bool], most: float
+) -> bool:
+    exact, found = _computed(other, "wide", columns, hyper), _computed(form, "float32", columns, hyper)
+    is_infinite, is_number = np.isinf(exact), np.isfinite(exact)
+    if (found[is_infinite] != exact[is_infinite]).any():
+        return False
+    columns = {name: x[is_number] for name, x in columns.items()}
+    exact, found = exact[is_number], found[is_number]
+    off = Right.of_doubles(exact, 0.0, "float32").errors(found) > most
+    columns = {name: x[off] for name, x in columns.items()}
+    moved = [_computed(other, "wide", {**columns, name: x * (1 + _STEP)}, hyper) for name, x in columns.items()]
+    with np.errstate(all="ignore"):
+        scale = np.nan_to_num(np.max([abs(there - exact[off]) for there in moved], axis=0) / _STEP)
+    return bool((Right.of_doubles(exact[off], scale, "float32").errors(found[off]) <= most).all())
+
+
+def _computed(root: Node, form: str, columns: Mapping[str, Array], hyper: Mapping[str, float | bool]) -> Array:
+    count = len(next(iter(columns.values())))
+    inputs = {**columns, **{name: np.full(count, float(value)) for name, value in hyper.items()}}
+    (value,) = program((root,), form, is_quick=True).on(inputs, np.arange(count))
+    found: Array = FORMATS[form].nearest(value)
+    return found
+
+
+@cache
+def _numbers() -> Array:
+    """All numbers of bfloat16 and of float16, infinite ones among them, as the only row."""
+    bits = np.arange(1 << 16, dtype=np.uint32)
+    every: Array = np.concatenate([_doubles((bits << 16).view(np.float32)), _doubles(bits.astype("u2").view("f2"))])
+    return every[None]
+
+
+def _doubles(numbers: Array) -> Array:
+    found: Array = numbers[~np.isnan(numbers)].astype(np.float64)
+    return found
+
+
+@cache
+def _tuples(count: int) -> Array:
+    """Numbers for so many inputs, each a row: in half of the columns two are alike or opposite, or some special."""
+    randoms = random.Random(0)
+
+    def number(kind: int) -> float:
+        digits, sign = randoms.randrange(1 << (_DIGITS - 1), 1 << _DIGITS), randoms.choice([1, -1])
+        power = randoms.choice(_EDGES) + randoms.randrange(3) if kind == 2 else randoms.randrange(*_POWERS[kind])
+        return sign * math.ldexp(digits, power - _DIGITS)
+
+    def column(k: int) -> list[float]:
+        numbers = [number(k % 3) for _ in range(count)]
+        one, other = randoms.sample(range(count), 2)
+        kind = randoms.randrange(8)
+        if kind < 2:
+            numbers[one] = numbers[other] * (1, -1)[kind]
+        elif kind < 4:
+            numbers[one] = randoms.choice(_SPECIAL)
+            numbers[other] = randoms.choice([numbers[other], *_SPECIAL])
+        return numbers
+
+    every: Array = np.array([column(k) for k in range(_TUPLES)]).T
+    return every
