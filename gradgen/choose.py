@@ -250,7 +250,8 @@ class Choice:
         def do(power: int) -> bool:
             if any(self.moderate(node, power) > bar for node in known):
                 return False
-            return dtype not in _ROUGH or all(self._does(form, form, bar, 2.0**power) for form in forms)
+            seen = filter(self._standing.references.is_quick, forms) if dtype in _ROUGH else ()
+            return all(self._does(form, form, bar, 2.0**power) for form in seen)
 
         return next(filter(do, powers), None)
 

@@ -70,11 +70,17 @@ def _is_same(
     columns = {name: x[is_number] for name, x in columns.items()}
     exact, found = exact[is_number], found[is_number]
     off = Right.of_doubles(exact, 0.0, "float32").errors(found) > most
-    columns = {name: x[off] for name, x in columns.items()}
-    moved = [_computed(other, "wide", {**columns, name: x * (1 + _STEP)}, hyper) for name, x in columns.items()]
+    columns, exact, found = {name: x[off] for name, x in columns.items()}, exact[off], found[off]
     with np.errstate(all="ignore"):
-        scale = np.nan_to_num(np.max([abs(there - exact[off]) for there in moved], axis=0) / _STEP)
-    return bool((Right.of_doubles(exact[off], scale, "float32").errors(found[off]) <= most).all())
+        changes = [  # the lesser of either side: a jump is no slope
+            [
+                abs(_computed(other, "wide", {**columns, name: x * (1 + step)}, hyper) - exact)
+                for step in (_STEP, -_STEP)
+            ]
+            for name, x in columns.items()
+        ]
+        scale = np.nan_to_num(np.max(np.min(changes, axis=1), axis=0) / _STEP)
+    return bool((Right.of_doubles(exact, scale, "float32").errors(found) <= most).all())
 
 
 def _computed(root: Node, form: str, columns: Mapping[str, Array], hyper: Mapping[str, float | bool]) -> Array:

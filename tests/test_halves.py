@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nodes import parsed
 
-from gradgen.halves import MOST, does
+from gradgen.halves import does
 from gradgen.printed import printed_alone
 
 
@@ -37,7 +37,13 @@ def test_few_digits_are_enough() -> None:
     assert is_enough("tanh(x)", "1.0000001*tanh(x)", "x")
     assert not is_enough("tanh(x)", "1.0001*tanh(x)", "x")
     assert is_enough("tanh(x)", "1.0001*tanh(x)", "x", most=8 * 2.0**10)
-    assert MOST == 2.0**-16 / 2.0**-23
+
+
+def test_a_jump_is_no_slope() -> None:
+    at_one = "where(ge(x, 1), 1, 0)"
+    assert is_enough(at_one, at_one, "x")
+    assert not is_enough("where(gt(x, 1), 1, 0)", at_one, "x")
+    assert not is_enough(at_one, "where(gt(x, 1), 1, 0)", "x")
 
 
 def test_inputs_may_be_moderate() -> None:

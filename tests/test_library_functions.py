@@ -47,7 +47,8 @@ TORCH_EXACT = {
 }  # fmt: skip
 # Held against mpmath as the whole of one of gradgen's own
 NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu"]  # in `test_normal`
-C_INSIDE = {"gg_mul_exp", "gg_mul_erfc", "gg_log1p_unit", *NORMAL}
+PRODUCTS = ["gg_mul_exp", *NORMAL]
+C_INSIDE = {"gg_mul_erfc", "gg_log1p_unit", *PRODUCTS}
 TORCH_INSIDE = {"lgamma": "loggamma"}
 
 DOMAIN = {
@@ -197,9 +198,9 @@ def compiled(folder: Path, flags: Sequence[str], brief: str = "") -> ctypes.CDLL
     """The functions of NAMES, each of arrays, as kernels have them; `brief` is the text of those with few digits."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
     lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH]
-    for name in [*NAMES, "gg_log1p_unit", *NORMAL]:
+    for name in [*NAMES, "gg_log1p_unit", *PRODUCTS]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
-            more = f"const {real} *y, " if name in (*OF_TWO, *NORMAL) else ""
+            more = f"const {real} *y, " if name in (*OF_TWO, *PRODUCTS) else ""
             lines.append(
                 f"void {name}_{dtype}(const {real} *x, {more}{real} *out, long n) "
                 f"{{ for (long i = 0; i < n; i++) out[i] = {name}(x[i]{', y[i]' if more else ''}); }}"
@@ -312,6 +313,30 @@ def test_of_the_c_library(name: str, dtype: str, library: ctypes.CDLL) -> None:
 def test_of_torch(name: str, dtype: str) -> None:
     error, at = worst(name, dtype, of_torch(name))
     assert error <= allowed(name, dtype, ALLOWED_OF_TORCH), at
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_products_near_the_ends_of_a_type(dtype: str, library: ctypes.CDLL) -> None:
+    """None of its factors makes r exp(t) overflow, or lose digits, on the way; of any t."""
+    limits = np.finfo(dtype)
+    t = np.linspace(-1, 1, 20001).astype(dtype) * {"float32": 194, "float64": 1456}[dtype]
+    t = np.concatenate([t, np.linspace(-3, 3, 20001).astype(dtype)]).astype(np.longdouble)
+    for aim in (
+        0.99 * limits.max,
+        0.7 * limits.max,
+        0.51 * limits.max,
+        limits.tiny,
+        1.3 * limits.tiny,
+        2.1 * limits.tiny,
+    ):
+        with np.errstate(all="ignore"):
+            r = (aim / np.exp(t)).astype(dtype)
+            exact = r.astype(np.longdouble) * np.exp(t)
+        use = (abs(r) >= limits.tiny) & np.isfinite(r) & (exact < limits.max)
+        found = of_c("gg_mul_exp", dtype, library)(r[use], t[use].astype(dtype)).astype(np.longdouble)
+        unit = np.ldexp(np.longdouble(1), np.frexp(np.maximum(exact[use], limits.tiny))[1] - 1 - limits.nmant)
+        assert use.sum() > 100
+        assert (abs(found - exact[use]) <= 1.6 * unit).all(), aim
 
 
 @pytest.mark.parametrize("dtype", TYPES)

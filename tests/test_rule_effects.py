@@ -7,11 +7,14 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 import sympy
+import torch
+from building import build
 from mpmath import mpf
 from nodes import parsed
 from rule_examples import EXAMPLES, Example, named
@@ -205,3 +208,32 @@ def errors(form: Node, known: Sequence[tuple[dict[str, float], mpf]]) -> np.ndar
     (printed,) = limits([form])
     values = Program(topological([printed]), FORMATS["float64"])([point for point, _ in known], 0)[-1]
     return np.array([off(float(value), right) for value, (_, right) in zip(values, known, strict=True)])
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 87.9), (torch.float64, 708.9)])
+def test_products_of_a_hyperbolic_function_and_an_exponential_reach_the_largest_number(
+    dtype: torch.dtype, least: float, tmp_path: Path
+) -> None:
+    text = """
+    @op
+    def f(x: Tensor, y: Tensor):
+        return cosh(x)*exp(y)
+
+    @op
+    def g(x: Tensor, y: Tensor):
+        return sinh(x)*exp(y)
+
+    @op
+    def h(x: Tensor):
+        return x*sinh(x)*exp(-x**2/2)
+    """
+    module, _ = build(text, tmp_path)
+    x = torch.tensor([0.0, 0.4, 3.0, -20.0, least, 1e-3], dtype=dtype)
+    y = least + 0.6 - abs(x)
+    found = torch.stack([module.f(x, y), module.g(x, y)])
+    for k in range(len(x)):
+        with mpmath.workdps(40):
+            right = [f(x[k].item()) * mpmath.exp(y[k].item()) for f in (mpmath.cosh, mpmath.sinh)]
+        for value, exact in zip(found[:, k].tolist(), right, strict=True):
+            assert abs(value - exact) <= 4 * torch.finfo(dtype).eps * max(abs(exact), abs(exact * y[k].item()))
+    assert not module.h(torch.tensor([30.0, 1e3, 1e6], dtype=dtype)).signbit().any()

@@ -568,6 +568,31 @@ def test_exponentials_are_the_same_alone_and_beside_products(rt: ModuleType, dty
     assert torch.equal(found.nan_to_num(nan=-1), expected.nan_to_num(nan=-1))
 
 
+@pytest.mark.parametrize("narrow_at", [{}, {"s": 1.0}])
+def test_types_of_16_bits_have_it_where_hyper_parameters_have_their_defaults(
+    rt: ModuleType, narrow_at: dict[str, float]
+) -> None:
+    """By Python, by C++ and in place."""
+    code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
+    kernel = identity(
+        rt,
+        scalars={"s": "float"},
+        code=code,
+        halves=halves,
+        halves_at={"s": 1.0},
+        narrow_at=narrow_at,
+        wide=("bfloat16",),
+    )
+    for dtype, scalar in itertools.product((torch.bfloat16, torch.float16, torch.float32), (0.5, 1.0)):
+        factor = 2 if scalar == 1 and dtype is not torch.float32 else 1
+        for _ in range(3):
+            x = filled(3, 5, dtype=dtype)
+            assert torch.equal(kernel((x,), (scalar,))[0], factor * x)
+            assert torch.equal(kernel.overwrite(x.clone(), (scalar,)), factor * x)
+    assert kernel.real(torch.bfloat16) == "double"
+    assert kernel.narrow.real(torch.bfloat16) == "float"
+
+
 def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
     """On the CPU by Python and by C++, for CUDA, and where hyper-parameters have their defaults."""
     code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
