@@ -100,11 +100,7 @@ class Dense:
         return found
 
     def _computed(self, roots: Sequence[Node], form: str, columns: Columns) -> list[Array]:
-        """The roots in some arithmetic, rounded to its type."""
-        compute = program(tuple(roots), form, is_quick=True)
-        count = len(next(iter(columns.values())))
-        inputs = {**columns, **{name: np.full(count, value) for name, value in self._given.items()}}
-        return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count))]
+        return computed(roots, form, columns, self._given)
 
     def _worst(self, columns: Columns, exact: Array, moved: Sequence[Array], computed: Array) -> Worst:
         """The worst error at some inputs; `moved` is the exact result where one is larger by a share of `_STEP`."""
@@ -125,6 +121,14 @@ class Dense:
             at_defaults=np.full(len(errors), self._is_default),
             normal=size >= self._least_normal,
         )
+
+
+def computed(roots: Sequence[Node], form: str, columns: Columns, hyper: Mapping[str, float | bool]) -> list[Array]:
+    """Nodes, all of whose functions are quick to compute, in some arithmetic, rounded to its type."""
+    compute = program(tuple(roots), form, is_quick=True)
+    count = len(next(iter(columns.values())))
+    inputs = {**columns, **{name: np.full(count, float(value)) for name, value in hyper.items()}}
+    return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count))]
 
 
 def _shift(exact: Array, moved: Sequence[Array]) -> Array:

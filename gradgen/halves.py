@@ -13,9 +13,10 @@ from functools import cache
 
 import numpy as np
 
+from gradgen.dense import computed
 from gradgen.graph import Node, topological
 from gradgen.measure import LEAST_MODERATE
-from gradgen.model import FORMATS, is_quick, program
+from gradgen.model import is_quick
 from gradgen.ulp import Array, Right
 
 MOST = 2.0**7  # units of float32, a 64th of one of float16; functions of few digits make eight times as much of it
@@ -63,7 +64,7 @@ def does(
 def _is_same(
     form: Node, other: Node, columns: Mapping[str, Array], hyper: Mapping[str, float | bool], most: float
 ) -> bool:
-    exact, found = _computed(other, "wide", columns, hyper), _computed(form, "float32", columns, hyper)
+    (exact,), (found,) = computed([other], "wide", columns, hyper), computed([form], "float32", columns, hyper)
     is_infinite, is_number = np.isinf(exact), np.isfinite(exact)
     if (found[is_infinite] != exact[is_infinite]).any():
         return False
@@ -74,21 +75,13 @@ def _is_same(
     with np.errstate(all="ignore"):
         changes = [  # the lesser of either side: a jump is no slope
             [
-                abs(_computed(other, "wide", {**columns, name: x * (1 + step)}, hyper) - exact)
+                abs(computed([other], "wide", {**columns, name: x * (1 + step)}, hyper)[0] - exact)
                 for step in (_STEP, -_STEP)
             ]
             for name, x in columns.items()
         ]
         scale = np.nan_to_num(np.max(np.min(changes, axis=1), axis=0) / _STEP)
     return bool((Right.of_doubles(exact, scale, "float32").errors(found) <= most).all())
-
-
-def _computed(root: Node, form: str, columns: Mapping[str, Array], hyper: Mapping[str, float | bool]) -> Array:
-    count = len(next(iter(columns.values())))
-    inputs = {**columns, **{name: np.full(count, float(value)) for name, value in hyper.items()}}
-    (value,) = program((root,), form, is_quick=True).on(inputs, np.arange(count))
-    found: Array = FORMATS[form].nearest(value)
-    return found
 
 
 @cache
