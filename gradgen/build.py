@@ -6,27 +6,27 @@ out to be stale. A mistake in one spec does not stop the others: it becomes a `F
 
 from __future__ import annotations
 
-import gc
 import keyword
 import os
 import secrets
-import signal
-import threading
+import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from gradgen import stamp
+from gradgen import processes, stamp
 from gradgen.errors import GradgenError
+from gradgen.processes import Submit
 from gradgen.stamp import Drift
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from gradgen.render import Section
 
 _T = TypeVar("_T")
@@ -112,11 +112,8 @@ class Failed:
 
 Result: TypeAlias = Generated | Failed
 
-# Takes a function and its arguments, and gives what waits for the value; and that for the section of each op of a file.
-_Submit: TypeAlias = Callable[..., Callable[[], Any]]
+# What waits for the section of each op of a file
 _Sections: TypeAlias = list[Callable[[], Any]]
-
-_MOST_WORKERS = 60  # that Windows lets one wait for
 
 
 def templates_dir() -> Path:
@@ -174,12 +171,17 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
     if not survey.stale:
         return
 
-    workers = min(jobs or _processors(), _MOST_WORKERS)
+    workers = min(jobs or processes.processors(), processes.MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
     if len(specs) == 1 and workers > 1:
-        only = _attempt(specs[0], _efforts, specs[0])
-        workers = min(workers, len(only.value)) if isinstance(only, _Timed) else 1  # before others are started
-    with _workers(workers) as submit:
+        # A helper loads the generator while this process does; where that is done it would come too late.
+        with nullcontext() if _is_loaded() else processes.helper(_help) as connection:
+            only = _attempt(specs[0], _efforts, specs[0])
+            if connection and isinstance(only, _Timed) and len(only.value) == 1:
+                yield from _by_two(survey, specs[0], connection)
+                return
+        workers = min(workers, len(only.value)) if isinstance(only, _Timed) else 1
+    with processes.workers(workers) as submit:
         efforts = [submit(_attempt, target, _efforts, target) for target in survey.stale]
         begun: Iterable[_Sections | Failed] = (
             _sections(target, survey.templates, of_ops(), submit)
@@ -189,6 +191,32 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
             begun = list(begun)
         for target, sections in zip(survey.stale, begun, strict=True):
             yield sections if isinstance(sections, Failed) else _joined(target, survey.templates, sections)
+
+
+def _by_two(survey: Survey, spec: Target, connection: Connection) -> Iterator[Result]:
+    """Generate what is stale where its only spec has one op, with another process that takes half of what takes long.
+
+    It then prints what modules share.
+    """
+    has_shared = len(survey.stale) > 1
+    with suppress(OSError):  # the other one is gone, as will be noticed
+        connection.send((spec.spec, survey.templates if has_shared else None))
+    section = _attempt(spec, _generator().section_by_two, spec.spec, survey.templates, connection)
+    result = _joined(spec, survey.templates, [lambda: section])
+    texts = None
+    with suppress(EOFError, OSError):
+        texts = connection.recv() if has_shared else None
+    for target in survey.stale:
+        yield result if target is spec else _joined(target, survey.templates, [], texts)
+
+
+def _help(connection: Connection) -> None:
+    """What the other one of two processes does."""
+    generate = _generator()
+    spec, templates = connection.recv()
+    generate.help_with(spec, connection)
+    if templates:
+        connection.send(generate.shared(templates))
 
 
 def build(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
@@ -403,9 +431,13 @@ def _one_line(error: Exception) -> str:
 
 def _generator() -> ModuleType:
     """The rest of the generator, which loads SymPy and Jinja2; gmpy2 swallows an interrupt while it is loaded."""
-    with _interrupts_held():
+    with processes.interrupts_held():
         from gradgen import generate
     return generate
+
+
+def _is_loaded() -> bool:
+    return "gradgen.generate" in sys.modules
 
 
 def _efforts(target: Target) -> list[int]:
@@ -413,18 +445,18 @@ def _efforts(target: Target) -> list[int]:
     return _generator().efforts(target.spec) if target.spec else []
 
 
-def _text(target: Target, templates: Path, sections: Sequence[Section]) -> str:
-    """The whole text of a target, from what the ops of its spec bring."""
+def _text(target: Target, templates: Path, sections: Sequence[Section], shared: Mapping[str, str] | None) -> str:
+    """The whole text of a target, from what the ops of its spec bring, or one of those that modules share."""
     generate = _generator()
     if target.spec is None:
-        return target.source.stamp(generate.shared(templates)[target.path.name])
+        return target.source.stamp((shared or generate.shared(templates))[target.path.name])
     if stamp.digest(_read_bytes(target.spec)) != target.source.spec:  # its ops may be of two versions
         raise GradgenError("it changed while it was built", file=target.spec, hint="Build again.")
     return target.source.stamp(generate.assembled(target.spec, templates, sections, target.source.library))
 
 
 def _sections(
-    target: Target, templates: Path, efforts: _Timed[list[int]] | Failed, submit: _Submit
+    target: Target, templates: Path, efforts: _Timed[list[int]] | Failed, submit: Submit
 ) -> _Sections | Failed:
     """What waits for the section of each op of a target; that with most to do is the first to be begun."""
     if isinstance(efforts, Failed):
@@ -437,8 +469,11 @@ def _sections(
     return [begun[k] for k in range(len(begun))]
 
 
-def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
-    """A target, once its sections are there; the first mistake among them otherwise."""
+def _joined(target: Target, templates: Path, sections: _Sections, shared: Mapping[str, str] | None = None) -> Result:
+    """A target, once its sections are there; the first mistake among them otherwise.
+
+    `shared` are the texts that modules share, where they are known.
+    """
     texts, begun = [], []
     for result in sections:
         section = result()
@@ -446,86 +481,8 @@ def _joined(target: Target, templates: Path, sections: _Sections) -> Result:
             return section
         texts.append(section.value)
         begun.append(section.begun)
-    last = _attempt(target, _text, target, templates, texts)
+    last = _attempt(target, _text, target, templates, texts, shared)
     if isinstance(last, Failed):
         return last
     doubts = tuple(doubt for text in texts for doubt in text.doubts)
     return Generated(target, last.value, last.done - min(begun, default=last.begun), doubts)
-
-
-@contextmanager
-def _workers(count: int) -> Iterator[_Submit]:
-    """Work is done by so many processes at once; by this one, when it is waited for, if that is one."""
-    if count <= 1:
-        yield partial
-        return
-
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context, resource_tracker
-
-    resource_tracker.ensure_running()  # else it is started with the first process, and lets interrupts through
-
-    # Spawned, not forked: the same on every system, and safe whatever threads the caller has (a progress bar is one).
-    is_deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a job in the background
-    with ProcessPoolExecutor(count, get_context("spawn"), initializer=_start_work, initargs=(is_deaf,)) as pool:
-
-        def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
-            with _interrupts_held():  # it may start a process
-                return pool.submit(function, *args).result
-
-        try:
-            yield submit
-        except BrokenProcessPool as error:
-            problem = "a working process died; it was killed, or the machine is out of memory"
-            raise GradgenError(problem, hint="Try again with --jobs 1.") from error
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Within, Ctrl-C waits; so it does in processes that are started, until they know what to do about it."""
-    if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
-        yield
-        return
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-
-
-def collect_rarely() -> None:
-    """Spare a process the search for cyclic garbage, a tenth of a build, which leaves next to none."""
-    gc.set_threshold(100_000)
-
-
-def _start_work(is_deaf: bool) -> None:
-    """Let a working process end with its parent, and unless it is deaf with Ctrl-C, of which the parent tells."""
-    collect_rarely()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    if not is_deaf:
-        _die_of_interrupt()
-
-
-def _end_with_parent() -> None:
-    """Wait for the parent to end, however it does; nobody needs what is computed after that."""
-    from multiprocessing import connection, parent_process
-
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _die_of_interrupt() -> None:
-    """Let Ctrl-C end a process at once and without a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-
-
-def _processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

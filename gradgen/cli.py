@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from gradgen import __version__, build
+from gradgen import __version__, build, processes
 from gradgen.errors import GradgenError
 from gradgen.stamp import Drift, unstamped
 
@@ -132,7 +132,7 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
 @click.version_option(__version__, prog_name="gradgen", message="%(prog)s %(version)s")
 def main() -> None:
     """From a SymPy formula to a fused, differentiable PyTorch operation."""
-    build.collect_rarely()
+    processes.collect_rarely()
 
 
 @main.command("build", cls=Command, context_settings=_SETTINGS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -62,24 +62,79 @@ class Dense:
             self._known.update(zip(new, self._found(new), strict=True))
         return [self._known[root] for root in roots]
 
-    def each(self, root: Node, forms: Sequence[Node], u: Node, finer: int = 1) -> tuple[Array, list[Array]]:
-        """The values of u, and the errors of forms of a root, at inputs of ordinary size, or at so many times as many.
+    def between(
+        self,
+        root: Node,
+        forms: Sequence[Node],
+        parts: Sequence[Collection[int]],
+        u: Node,
+        ends: Sequence[float],
+        finer: int,
+        which: int,
+    ) -> Array:
+        """The worst errors of forms of a root at half of the inputs of ordinary size, or of so many times as many.
 
         Of nodes as they are printed, all of whose functions are quick to compute; u is to be one of them.
+
+        Args:
+            root: what the forms are to equal.
+            forms: nodes.
+            parts: for each form in which parts of the values of u it is looked at.
+            u: a node.
+            ends: where these parts meet.
+            finer: how many times as many inputs.
+            which: which half of them, 0 or 1.
+
+        Returns:
+            for each form the worst error in each part, 0 in others.
         """
         every = _ordinary(len(self._columns), finer)
-        blocks = [every[:, begin : begin + _BLOCK] for begin in range(0, every.shape[1], _BLOCK)]
-        argument, *errors = map(np.concatenate, zip(*(self._each(root, forms, u, x) for x in blocks), strict=True))
-        return argument, errors
+        found = np.zeros((len(forms), len(ends) + 1))
+        for begin in range(which * _BLOCK, every.shape[1], 2 * _BLOCK):
+            inputs = every[:, begin : begin + _BLOCK]
+            found = np.maximum(found, self._between(root, forms, parts, u, ends, inputs))
+        return found
 
-    def _each(self, root: Node, forms: Sequence[Node], u: Node, inputs: Array) -> list[Array]:
+    def _between(
+        self,
+        root: Node,
+        forms: Sequence[Node],
+        parts: Sequence[Collection[int]],
+        u: Node,
+        ends: Sequence[float],
+        inputs: Array,
+    ) -> Array:
         columns = dict(zip(self._columns, inputs, strict=True))
         exact, argument = self._computed([root, u], "wide", columns)
-        moved = [self._computed([root], "wide", {**columns, name: x * (1 + _STEP)})[0] for name, x in columns.items()]
-        shift = _shift(exact, moved)
-        use = np.isfinite(exact) & np.isfinite(shift)
-        right = Right.of_doubles(exact[use], shift[use], self._form)
-        return [argument[use], *(right.errors(value[use]) for value in self._computed(forms, self._form, columns))]
+        part_of = np.where(np.isfinite(exact), np.searchsorted(ends, argument, side="right"), -1)
+        found = np.zeros((len(forms), len(ends) + 1))
+        for part in range(len(ends) + 1):
+            which = [k for k, some in enumerate(parts) if part in some]
+            at = np.flatnonzero(part_of == part)
+            if which and len(at):
+                found[which, part] = self._worst_at(root, [forms[k] for k in which], columns, at, exact[at])
+        return found
+
+    def _worst_at(self, root: Node, forms: Sequence[Node], columns: Columns, at: Array, exact: Array) -> Array:
+        """The worst errors of forms of a root at some places in columns of inputs, from the exact values there."""
+        inputs = {name: x[at] for name, x in columns.items()}
+        values = np.array(self._computed(forms, self._form, inputs, at))
+        alone = Right.of_doubles(exact, 0.0, self._form)
+        most = np.array([alone.errors(value) for value in values])  # by the result alone: the scale makes less of it
+
+        def errors(where: Array) -> Array:
+            there = {name: x[where] for name, x in inputs.items()}
+            moved = [
+                self._computed([root], "wide", {**there, name: x * (1 + _STEP)}, at[where])[0]
+                for name, x in there.items()
+            ]
+            shift = _shift(exact[where], moved)
+            use = np.isfinite(shift)
+            right = Right.of_doubles(exact[where][use], shift[use], self._form)
+            return np.array([right.errors(value[where][use]).max(initial=0.0) for value in values])
+
+        least = errors(np.unique(most.argmax(axis=1)))
+        return np.maximum(least, errors(np.flatnonzero((most > least[:, None]).any(axis=0))))
 
     def _found(self, roots: Sequence[Node]) -> list[Worst]:
         exact, values = self._computed(roots, "wide", self._columns), self._computed(roots, self._form, self._columns)
@@ -99,8 +154,8 @@ class Dense:
                 found[k] = found[k].including(self._worst(columns, exact[k][at], others, values[k][at]))
         return found
 
-    def _computed(self, roots: Sequence[Node], form: str, columns: Columns) -> list[Array]:
-        return computed(roots, form, columns, self._given)
+    def _computed(self, roots: Sequence[Node], form: str, columns: Columns, turns: Array | None = None) -> list[Array]:
+        return computed(roots, form, columns, self._given, turns)
 
     def _worst(self, columns: Columns, exact: Array, moved: Sequence[Array], computed: Array) -> Worst:
         """The worst error at some inputs; `moved` is the exact result where one is larger by a share of `_STEP`."""
@@ -123,12 +178,21 @@ class Dense:
         )
 
 
-def computed(roots: Sequence[Node], form: str, columns: Columns, hyper: Mapping[str, float | bool]) -> list[Array]:
-    """Nodes, all of whose functions are quick to compute, in some arithmetic, rounded to its type."""
+def computed(
+    roots: Sequence[Node],
+    form: str,
+    columns: Columns,
+    hyper: Mapping[str, float | bool],
+    turns: Array | None = None,
+) -> list[Array]:
+    """Nodes, all of whose functions are quick to compute, in some arithmetic, rounded to its type.
+
+    `turns` says for each input to which side the functions err, if not to one after the other.
+    """
     compute = program(tuple(roots), form, is_quick=True)
     count = len(next(iter(columns.values())))
     inputs = {**columns, **{name: np.full(count, float(value)) for name, value in hyper.items()}}
-    return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count))]
+    return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count) if turns is None else turns)]
 
 
 def _shift(exact: Array, moved: Sequence[Array]) -> Array:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from sympy import Pow, Symbol, Tuple
 
+from gradgen import pair
 from gradgen.errors import GradgenError
 from gradgen.literal import depth_of, nodes_of
 from gradgen.load import Formula, load
+from gradgen.pair import Pair, PartedError
 from gradgen.plan import plan
 from gradgen.render import Section, render_module, render_section, render_shared
 
@@ -46,6 +49,27 @@ def section(spec: Path, templates: Path, k: int) -> Section:
     if k >= len(formulas):
         raise GradgenError("it changed while it was built", file=spec, hint="Build again.")
     return render_section(spec, plan(formulas[k]), templates)
+
+
+def section_by_two(spec: Path, templates: Path, connection: Connection) -> Section:
+    """What the only op of a spec file brings to its module, with a process that does `help_with` it."""
+    try:
+        with pair.working(Pair(connection, 0)):
+            return section(spec, templates, 0)
+    except PartedError:
+        connection.close()
+        return section(spec, templates, 0)
+
+
+def help_with(spec: Path, connection: Connection) -> None:
+    """Take half of what takes long of the only op of a spec file.
+
+    Raises:
+        PartedError: the other process went on alone, or is gone.
+        GradgenError: for any mistake in the spec file.
+    """
+    with pair.working(Pair(connection, 1)):
+        plan(_formulas(spec, _content(spec))[0])
 
 
 def assembled(spec: Path, templates: Path, sections: Sequence[Section], library: bool = False) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
+from gradgen import pair
 from gradgen.dense import computed
 from gradgen.graph import Node, topological
 from gradgen.measure import LEAST_MODERATE
@@ -57,8 +58,13 @@ def does(
     if within < math.inf:
         size = abs(every)
         every = every[:, ((size == 0) | ((size >= 2.0**LEAST_MODERATE) & (size <= within))).all(axis=0)]
-    blocks = (every[:, begin : begin + _BLOCK] for begin in range(0, every.shape[1], _BLOCK))
-    return all(_is_same(form, other, dict(zip(tensors, block, strict=True)), hyper, most) for block in blocks)
+
+    def of_blocks(which: int) -> bool:
+        begins = range(which * _BLOCK, every.shape[1], 2 * _BLOCK)
+        blocks = (dict(zip(tensors, every[:, begin : begin + _BLOCK], strict=True)) for begin in begins)
+        return all(_is_same(form, other, block, hyper, most) for block in blocks)
+
+    return pair.every([form], partial(of_blocks, 0), partial(of_blocks, 1))
 
 
 def _is_same(

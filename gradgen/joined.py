@@ -12,7 +12,8 @@ from typing import NamedTuple
 from gradgen.graph import Node, rebuilt, substitute, topological
 from gradgen.rational import expanded
 from gradgen.rewrite import factored
-from gradgen.ulp import Array
+
+PLACES = (-1, 1)  # at which forms switch, between which there are three parts
 
 
 class Form(NamedTuple):
@@ -27,6 +28,11 @@ class Form(NamedTuple):
     node: Node
     side: int
     how: str
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The parts between `PLACES` in which it may be taken."""
+        return {0: (0, 1, 2), 1: (2,), -1: (0,)}[self.side]
 
 
 class Joint(NamedTuple):
@@ -105,19 +111,18 @@ def _with_squares_written_out(form: Node) -> Node:
 
 def pairs(forms: Sequence[Form]) -> Iterator[Joint]:
     """All ways to switch: at -1 or 1, from a form for that side of 0 alone to one for both sides."""
-    for place in (-1, 1):
+    for place in PLACES:
         whole, half = ([form for form in forms if form.side == side] for side in (0, place))
         above, below = (whole, half) if place < 0 else (half, whole)
         yield from (Joint(place, *pair) for pair in itertools.product(above, below))
 
 
-def worst(joints: Iterable[Joint], u: Array, errors: Mapping[Form, Array]) -> dict[Joint, tuple[float, float]]:
-    """The worst errors of each, that of the worse side first, from u and the errors of the forms at some inputs."""
+def worst(joints: Iterable[Joint], errors: Mapping[Form, Sequence[float]]) -> dict[Joint, tuple[float, float]]:
+    """The worst errors of each, that of the worse side first, from those of the forms in the parts between `PLACES`."""
     found = {}
     for joint in joints:
-        is_above = u >= joint.place
-        sides = errors[joint.above][is_above], errors[joint.below][~is_above]
-        worse, better = sorted((float(side.max(initial=0.0)) for side in sides), reverse=True)
+        end = PLACES.index(joint.place) + 1
+        worse, better = sorted((max(errors[joint.above][end:]), max(errors[joint.below][:end])), reverse=True)
         found[joint] = worse, better
     return found
 

@@ -18,7 +18,7 @@ from gradgen import mpfr, points
 from gradgen.dense import Dense
 from gradgen.graph import Node, inputs_of, topological
 from gradgen.model import FORMATS, Array, Point, is_quick, program
-from gradgen.settled import HIDDEN, Values, lacks, precision_of
+from gradgen.settled import HIDDEN, ExactValues, lacks, precision_of
 from gradgen.tuples import Tuples
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT, Right
 from gradgen.variables import Change
@@ -158,8 +158,8 @@ class Reference:
         self.dtype = dtype
         self._roots = roots
         self._order = topological(roots)
-        self._values = Values(roots)
-        self._alone: dict[int, Values] = {}
+        self._exact = ExactValues(roots)
+        self._values = self._exact.values
         self._tensors = tensors
         self._known: dict[tuple[float | bool, ...], Sample | None] = {}
         slow = [node for node in self._order if node.op in _SLOW_FAR_OUT]
@@ -244,17 +244,8 @@ class Reference:
                 yield from (FORMATS[self.dtype].rounded(sign * edge * share) for share in _BELOW_EDGE)
 
     def exact(self, column: int, point: Point) -> mpf | None:
-        """The exact value of a node at a point; None where it is not real, or cannot be had.
-
-        Nor where another node is not real, unless what they are made of takes long.
-        """
-        if self._values.program.is_laborious:
-            if column not in self._alone:
-                self._alone[column] = Values([self._roots[column]])
-            found = self._alone[column](point)
-            return found.values[0] if found else None
-        found = self._values(point)
-        return found.values[column] if found else None
+        """The exact value of a node at a point; None where it is not real, or cannot be had."""
+        return self._exact(column, point)
 
     def is_same(self, root: Node, column: int) -> bool:
         """Whether a root equals the reference's node in exact arithmetic, as far as a few points can tell.
@@ -568,13 +559,6 @@ class Reference:
             self._facts.right[column].errors(rounded(value), which)
             for value, column in zip(values, columns, strict=True)
         ]
-
-    def each(self, column: int, roots: Sequence[Node], u: Node, finer: int) -> tuple[Array, list[Array]] | None:
-        """The values of u, and the errors of roots, at very many ordinary inputs; None if that takes long."""
-        if not all(is_quick(topological([root])) for root in (self._roots[column], *roots, u)):
-            return None
-        dense = self._dense[0] if self._dense else Dense(self.dtype, self._tensors, self._hypers[0], is_default=True)
-        return dense.each(self._roots[column], roots, u, finer)
 
     def amplified(self, root: Node, column: int) -> float:
         """The worst error of a root in float32's digits and float64's range, at the points looked at so far.

@@ -46,6 +46,8 @@ OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
 }
 
 
+_IN_EXPONENTS = ("softplus", "logaddexp")  # logarithms of sums of exponentials
+
 _Found = TypeVar("_Found")
 
 ONE_FRACTION = "as one fraction"
@@ -68,7 +70,7 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [
         _Exponential,
-        _Shifted,
+        *([_Shifted] if _has_shifts(node) else []),
         *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
     ]
     for make in makers:
@@ -131,6 +133,12 @@ _WRITTEN_OUT: dict[str, Callable[[Node], Node]] = {
     "tanh": _tanh,
     "sech": lambda u: 2 * _small(u) / (1 + _small(u) ** 2),
 }
+
+
+def _has_shifts(node: Node) -> bool:
+    """Whether a number is added in the argument of an exponential."""
+    of_exponential = (below for below in topological([node]) if below.op in (*OF_EXPONENTIAL, *_IN_EXPONENTS))
+    return any(item is None for below in of_exponential for arg in below.args for _, item in terms(arg))
 
 
 def by_branches(node: Node, forms: Callable[[Node], Iterator[tuple[Node, str]]]) -> Iterator[tuple[Node, str]]:

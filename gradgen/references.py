@@ -6,14 +6,19 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from gradgen import infinite, points
+import numpy as np
+
+from gradgen import infinite, joined, pair, points
 from gradgen.compensate import has_marks, unmarked
+from gradgen.dense import Dense
 from gradgen.graph import RELATIONS, Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
-from gradgen.model import Array, is_quick
+from gradgen.model import Array, Point, is_quick
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, TARGET, Quality, steps
+from gradgen.settled import ExactValues
 from gradgen.variables import solved_for
+from gradgen.worst import Worst
 
 _LEAST_SWITCH = 2.0**-20  # in size; those beyond are where something overflows or vanishes
 _HOPELESS = 1.5  # times the error of the best form
@@ -32,74 +37,114 @@ class References:
     """
 
     def __init__(self, nodes: Sequence[Node], tensors: Sequence[str], hyper: Mapping[str, float | bool]) -> None:
-        centres = centres_of(nodes)
-        self._tensors, self._hyper = tensors, hyper
-        self._single = Reference(nodes, tensors, hyper, "float32", centres)
-        self._double = Reference(nodes, tensors, hyper, "float64", centres)
+        self._nodes, self._tensors, self._hyper = nodes, tensors, hyper
+        self._exact = ExactValues(nodes)
+        self._of_sides = tuple(
+            Reference(nodes, tensors, hyper, dtype, centres_of(nodes)) if pair.does(side) else None
+            for side, dtype in enumerate(("float32", "float64"))
+        )
+
+    @property
+    def _single(self) -> Reference:
+        return self._of(0)
+
+    @property
+    def _double(self) -> Reference:
+        return self._of(1)
+
+    def _of(self, side: int) -> Reference:
+        """What is known in one of the types; of a pair of processes either has one."""
+        reference = self._of_sides[side]
+        assert reference is not None
+        return reference
 
     def measured(self, forms: Sequence[Node], columns: Sequence[int], near: bool) -> list[Quality]:
         """The errors of forms of some columns; with `near` also close to where they are large."""
         printed = as_printed(forms)
-        single = self._single.worst(printed, columns, near=near)
-        wide, is_marked = single, has_marks(forms)
-        if is_marked or any(worst.error > TARGET for worst in single):
-            wide = self._single.worst(printed, columns, "wide", near=False)
-        precise = wide
-        if is_marked and any(worst.error > TARGET for worst in wide):
-            precise = self._single.worst(printed, columns, "float64", near=False)
-        double = self._double.worst(printed, columns, near=near)
-        return [Quality(*row) for row in zip(single, wide, precise, double, strict=True)]
+
+        def in_single() -> tuple[list[Worst], ...]:
+            single = self._single.worst(printed, columns, near=near)
+            wide, is_marked = single, has_marks(forms)
+            if is_marked or any(worst.error > TARGET for worst in single):
+                wide = self._single.worst(printed, columns, "wide", near=False)
+            precise = wide
+            if is_marked and any(worst.error > TARGET for worst in wide):
+                precise = self._single.worst(printed, columns, "float64", near=False)
+            return single, wide, precise
+
+        narrow, double = pair.both(forms, in_single, lambda: self._double.worst(printed, columns, near=near))
+        return [Quality(*row) for row in zip(*narrow, double, strict=True)]
 
     def steps_of_double(self, form: Node, column: int) -> int:
         """The first part of the rank of a form's errors, those of float64, at the points that all forms are held to."""
-        (worst,) = self._double.worst(as_printed([form]), [column], near=False)
+        (worst,) = pair.by(1, [form], lambda: self._double.worst(as_printed([form]), [column], near=False))
         return steps(worst)
 
     def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
         """The errors of forms of some columns where one of several inputs is 0, or about 1, or two nearly meet."""
-        at = {
-            dtype: [{**point, **self._hyper} for point in points.elsewhere(self._tensors, dtype)]
-            for dtype in ("float32", "float64")
-        }
         printed = [*map(printed_alone, forms)]
-        worst = self._single.worst_at(at["float32"], printed, columns, ("float32", "wide", "float64"))
-        single, wide = next(worst), next(worst)
-        precise = next(worst) if has_marks(forms) and any(one.error > TARGET for one in wide) else wide
-        (double,) = self._double.worst_at(at["float64"], printed, columns, ("float64",))
-        return [Quality(*row) for row in zip(single, wide, precise, double, strict=True)]
+
+        def at(dtype: str) -> list[Point]:
+            return [{**point, **self._hyper} for point in points.elsewhere(self._tensors, dtype)]
+
+        def in_single() -> tuple[list[Worst], ...]:
+            worst = self._single.worst_at(at("float32"), printed, columns, ("float32", "wide", "float64"))
+            single, wide = next(worst), next(worst)
+            precise = next(worst) if has_marks(forms) and any(one.error > TARGET for one in wide) else wide
+            return single, wide, precise
+
+        def in_double() -> list[Worst]:
+            return next(self._double.worst_at(at("float64"), printed, columns, ("float64",)))
+
+        narrow, double = pair.both(forms, in_single, in_double)
+        return [Quality(*row) for row in zip(*narrow, double, strict=True)]
 
     def look_densely(self) -> None:
         """From now on look at very many ordinary inputs, too."""
-        self._single.look_densely()
-        self._double.look_densely()
+        for reference in filter(None, self._of_sides):
+            reference.look_densely()
 
-    def each(self, forms: Sequence[Node], column: int, u: Node, finer: int = 1) -> tuple[Array, list[Array]] | None:
-        """The values of u, and errors of forms in float32, at very many ordinary inputs; None if that takes long."""
-        return self._single.each(column, [*map(printed_alone, forms)], u, finer)
+    def between(
+        self, forms: Sequence[joined.Form], column: int, u: Node, ends: Sequence[float], finer: int = 1
+    ) -> list[list[float]] | None:
+        """The worst errors of forms in float32 where u is in the parts between some ends, at very many ordinary inputs.
+
+        None if that takes long.
+        """
+        root, nodes = self._nodes[column], [printed_alone(form.node) for form in forms]
+        if not all(is_quick(topological([node])) for node in (root, *nodes, u)):
+            return None
+        dense = Dense("float32", self._tensors, self._hyper, is_default=True)
+
+        def of_blocks(which: int) -> Array:
+            return dense.between(root, nodes, [form.parts for form in forms], u, ends, finer, which)
+
+        even, odd = pair.both(nodes, partial(of_blocks, 0), partial(of_blocks, 1))
+        return np.maximum(even, odd).tolist()  # type: ignore[no-any-return]
 
     def amplified(self, form: Node, column: int) -> float:
         """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
-        return self._single.amplified(printed_alone(form), column)
+        return pair.by(0, [form], lambda: self._single.amplified(printed_alone(form), column))
 
     def moderate(self, form: Node, column: int, most: float) -> float:
         """The worst error of a form in float32 arithmetic where no input is very small, or larger than `most`."""
-        return self._single.moderate(printed_alone(form), column, most)
+        return pair.by(0, [form], lambda: self._single.moderate(printed_alone(form), column, most))
 
     def exact(self, column: int) -> infinite.Exact:
         """The exact value of a result at a point."""
-        return partial(self._double.exact, column)
+        return partial(self._exact, column)
 
     def is_same(self, form: Node, column: int) -> bool:
         """Whether a form equals a result in exact arithmetic, as far as a few points can tell."""
-        return self._single.is_same(form, column)
+        return pair.by(0, [form], lambda: self._single.is_same(form, column))
 
     def is_limit(self, form: Node, column: int) -> bool:
         """Whether a form of a function of one input is what that tends to where the input is 0."""
-        return len(self._tensors) == 1 and self._double.is_limit_at_zero(form, column)
+        return len(self._tensors) == 1 and pair.by(1, [form], lambda: self._double.is_limit_at_zero(form, column))
 
     def is_dense(self, form: Node) -> bool:
         """Whether a form is looked at in very many inputs."""
-        return self._single.is_dense(unmarked([form]))
+        return pair.by(0, [form], lambda: self._single.is_dense(unmarked([form])))
 
     def is_quick(self, form: Node) -> bool:
         """Whether very many points near what is worst are looked at."""
@@ -107,11 +152,26 @@ class References:
 
     def is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
+        return pair.by(1, [form], partial(self._is_hopeless, form, column, best))
+
+    def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         return self._double.is_hopeless(printed_alone(form), column, _HOPELESS * max(best.double.error, TARGET))
+
+    def screened(self, form: Node, column: int, best: Quality) -> tuple[bool, bool]:
+        """Whether a form is hopeless, and whether it is the same; one of several inputs not if hopeless."""
+        if len(self._tensors) > 1:
+            is_hopeless = self.is_hopeless(form, column, best)
+            return is_hopeless, not is_hopeless and self.is_same(form, column)
+        same_and_hopeless = pair.both(
+            [form],
+            lambda: self._single.is_same(form, column),
+            lambda: self._is_hopeless(form, column, best),
+        )
+        return same_and_hopeless[::-1]
 
     def switch(self, forms: Sequence[Node], column: int) -> tuple[float, int, int]:
         """Below which |x| which of the forms is best, and which one beyond."""
-        return self._double.switch([*map(printed_alone, forms)], column, BAR)
+        return pair.by(1, forms, lambda: self._double.switch([*map(printed_alone, forms)], column, BAR))
 
     def reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.
@@ -119,9 +179,15 @@ class References:
         Nothing if what is wrong, by more than this error, is not near zero.
         """
         printed = printed_alone(form)
-        needed = [self._single.reach(printed, column, variable, beyond, kind) for kind in ("float32", "wide")]
-        needed.append(self._double.reach(printed, column, variable, beyond, "float64"))
-        least, most = max(LEAST_REACH, *needed[1:]), max(needed)
+
+        def in_single() -> list[float]:
+            return [self._single.reach(printed, column, variable, beyond, kind) for kind in ("float32", "wide")]
+
+        def in_double() -> float:
+            return self._double.reach(printed, column, variable, beyond, "float64")
+
+        (narrow, wide), double = pair.both([form], in_single, in_double)
+        least, most = max(LEAST_REACH, wide, double), max(narrow, wide, double)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 
     def is_harmless(self, form: Node, other: Node, column: int, place: Node, reach: float) -> bool:
@@ -132,8 +198,9 @@ class References:
         found = solved_for(place, self._tensors) if len(self._tensors) > 1 else None
         if found is None:
             return True
-        printed = [*map(printed_alone, (form, other))]
-        return self._double.is_no_worse(printed[0], printed[1], column, found, [reach * share for share in _INSIDE])
+        one, before = map(printed_alone, (form, other))
+        inside = [reach * share for share in _INSIDE]
+        return pair.by(1, [form, other], lambda: self._double.is_no_worse(one, before, column, found, inside))
 
     def is_input(self, place: Node) -> bool:
         """Whether a variable is all that the results are functions of."""
@@ -153,7 +220,7 @@ class References:
         """Look just inside and outside of some values of the only input."""
         (name,), sizes = self._tensors, sorted(set(map(abs, ends)) - {0})
         at = [{**self._hyper, name: size * share} for size in sizes for share in shares]
-        for reference in (self._single, self._double):
+        for reference in filter(None, self._of_sides):
             reference.look_at(at)
 
 

@@ -196,16 +196,32 @@ class _Pattern:
     """A rule as graphs, whose inputs t, u, v, w, a, b are wild."""
 
     def __init__(self, rule: Rule) -> None:
-        graph = Graph()
-        names: dict[str, Any] = {name: graph.input(name) for name in ("t", "u", "v", "w", *_NUMBERS)}
-        names |= {name: _maker(graph, name) for name in PRIMITIVES if name.isidentifier()}
-        names |= {"sqrt": lambda x: x**sympy.S.Half, "where": partial(graph.apply, "where")}
-        names |= {"pi": sympy.pi, "oo": sympy.oo}
         self.rule = rule
-        self.pattern: Node = graph.node(eval(rule.pattern, {}, names))
-        self.replacement: Node = graph.node(eval(rule.replacement, {}, names))
+        self._names = _Names(Graph())
+        self.pattern: Node = self._names.read(rule.pattern)
         self.needs = frozenset(part.op for part in _parts(self.pattern)) - _FIT_ANYTHING
         self.kinds = frozenset(node.op for node in topological([self.pattern])) - _FIT_ANYTHING.union(_ARITHMETIC)
+
+    @cached_property
+    def replacement(self) -> Node:
+        """What it is replaced by: few of the rules ever fit."""
+        return self._names.read(self.rule.replacement)
+
+
+class _Names(dict[str, Any]):
+    """What the names in rules stand for in a graph; functions of the table are made when they are asked for."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__({name: graph.input(name) for name in ("t", "u", "v", "w", *_NUMBERS)})
+        self.update(sqrt=lambda x: x**sympy.S.Half, where=partial(graph.apply, "where"), pi=sympy.pi, oo=sympy.oo)
+        self._graph = graph
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        return _maker(self._graph, name)
+
+    def read(self, text: str) -> Node:
+        """What a pattern or replacement says."""
+        return self._graph.node(eval(text, {}, self))
 
 
 _ARITHMETIC = ("add", "mul", "pow")
@@ -226,8 +242,9 @@ def _maker(graph: Graph, name: str) -> Callable[..., Any]:
 
     def make(*args: Any) -> Any:
         is_number = not any(isinstance(arg, Node) for arg in args)
-        return PRIMITIVES[name].sympy(*args) if is_number else graph.apply(name, *args)  # type: ignore[misc]
+        return row.sympy(*args) if is_number else graph.apply(name, *args)  # type: ignore[misc]
 
+    row = PRIMITIVES[name]
     return make
 
 

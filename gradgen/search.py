@@ -57,10 +57,8 @@ class Search:
         looked_at: LookedAt = [(best, node, "as it is")]
         is_long = len(topological([node])) > _LONG
         for form, how in itertools.islice(each_once(self._alternatives(node), node), most):
-            is_hopeless = standing.is_hopeless(node, form)
-            if is_hopeless and len(standing.tensors) > 1:
-                continue
-            if not standing.is_same(node, form):
+            is_hopeless, is_same = standing.screened(node, form)
+            if not is_same:
                 continue
             if is_long and cost(form) > _LONGER * cost(node):
                 continue
@@ -127,10 +125,10 @@ class Search:
             if not best:
                 return
             forms = [*dict.fromkeys(form for joint in best for form in (joint.above, joint.below))]
-            each = standing.references.each([form.node for form in forms], standing.column(node), u, finer)
-            if each is None:
+            errors = standing.references.between(forms, standing.column(node), u, joined.PLACES, finer)
+            if errors is None:
                 return
-            worst = joined.worst(best, each[0], dict(zip(forms, each[1], strict=True)))
+            worst = joined.worst(best, dict(zip(forms, errors, strict=True)))
             ranks = {
                 joint: (max(worse, _GOOD), max(better, _GOOD), cost(joint.of(u)))
                 for joint, (worse, better) in worst.items()

@@ -92,6 +92,32 @@ class Values:
             return self.program.slopes(point, settled.found, names, _SHIFT)
 
 
+class ExactValues:
+    """The exact values of some nodes, of one at a time.
+
+    Attributes:
+        values: those of all of them.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.values = Values(roots)
+        self._roots = roots
+        self._alone: dict[int, Values] = {}
+
+    def __call__(self, column: int, point: Point) -> mpf | None:
+        """The exact value of a node at a point; None where it is not real, or cannot be had.
+
+        Nor where another node is not real, unless what they are made of takes long.
+        """
+        if self.values.program.is_laborious:
+            if column not in self._alone:
+                self._alone[column] = Values([self._roots[column]])
+            found = self._alone[column](point)
+            return found.values[0] if found else None
+        found = self.values(point)
+        return found.values[column] if found else None
+
+
 def precision_of(point: Point, attempt: int = 0) -> int:
     """The bits of an attempt: the farther the inputs are from 1, the more."""
     farthest = max(abs(int(mpmath.mag(value))) if 0 < abs(value) < math.inf else 0 for value in point.values())

@@ -123,6 +123,10 @@ class Standing:
         """Whether a form of a result is so much worse than the best that it need not be measured."""
         return self.references.is_hopeless(form, self.column(node), self.quality[node])
 
+    def screened(self, node: Node, form: Node) -> tuple[bool, bool]:
+        """Whether a form of a result is hopeless, and whether it is the same; one of several inputs not if hopeless."""
+        return self.references.screened(form, self.column(node), self.quality[node])
+
     def has_limits(self, node: Node, form: Node) -> bool:
         """Whether a form of a result is what that tends to where inputs are infinite."""
         exact = self.references.exact(self.column(node))

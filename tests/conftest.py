@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from gradgen import plan
-from gradgen.build import collect_rarely
+from gradgen.processes import collect_rarely
 from gradgen.standing import Problem
 from gradgen.verify.subject import Subject
 

@@ -1,0 +1,148 @@
+"""The processes that share the work of a build."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gradgen.errors import GradgenError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnContext
+
+# Takes a function and its arguments, and gives what waits for the value
+Submit: TypeAlias = Callable[..., Callable[[], Any]]
+
+MOST_WORKERS = 60  # that Windows lets one wait for
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Submit]:
+    """Work is done by so many processes at once; by this one, when it is waited for, if that is one.
+
+    Raises:
+        GradgenError: one of them died.
+    """
+    if count <= 1:
+        yield partial
+        return
+
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    with ProcessPoolExecutor(count, _spawning(), initializer=_start_work, initargs=(_is_deaf(),)) as pool:
+
+        def submit(function: Callable[..., Any], *args: object) -> Callable[[], Any]:
+            with interrupts_held():  # it may start a process
+                return pool.submit(function, *args).result
+
+        try:
+            yield submit
+        except BrokenProcessPool as error:
+            problem = "a working process died; it was killed, or the machine is out of memory"
+            raise GradgenError(problem, hint="Try again with --jobs 1.") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection]:
+    """Another process, at work on its end of a connection whose other end is given; it is killed in the end.
+
+    Whoever reads from it when it is gone finds the end of the connection.
+    """
+    context = _spawning()
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_help, args=(_is_deaf(), help_with, theirs), daemon=True)
+    with interrupts_held():
+        process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        process.kill()
+        process.join()
+
+
+def _help(is_deaf: bool, help_with: Callable[[Connection], None], connection: Connection) -> None:
+    """What a helper does, in silence: what goes wrong shows where it is then missed, as does what a spec prints."""
+    _start_work(is_deaf)
+    sys.stdout = sys.stderr = io.StringIO()
+    with connection, suppress(Exception):
+        help_with(connection)
+
+
+def _spawning() -> SpawnContext:
+    """What starts processes: not forked, the same on every system, and safe whatever threads this one has.
+
+    A progress bar is one.
+    """
+    from multiprocessing import get_context, resource_tracker
+
+    resource_tracker.ensure_running()  # else it is started with the first process, and lets interrupts through
+    return get_context("spawn")
+
+
+def _is_deaf() -> bool:
+    """Whether Ctrl-C does not reach this process: a job in the background."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Within, Ctrl-C waits; so it does in processes that are started, until they know what to do about it."""
+    if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
+        yield
+        return
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+
+def collect_rarely() -> None:
+    """Spare a process the search for cyclic garbage, a tenth of a build, which leaves next to none; and at its end."""
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
+
+
+def _start_work(is_deaf: bool) -> None:
+    """Let a working process end with its parent, and unless it is deaf with Ctrl-C, of which the parent tells."""
+    collect_rarely()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if not is_deaf:
+        _die_of_interrupt()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent to end, however it does; nobody needs what is computed after that."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _die_of_interrupt() -> None:
+    """Let Ctrl-C end a process at once and without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
