@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sympy import Pow, Symbol, Tuple
 
@@ -16,6 +16,9 @@ from gradgen.load import Formula, load
 from gradgen.pair import Pair, PartedError
 from gradgen.plan import plan
 from gradgen.render import Section, render_module, render_section, render_shared
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _SINGULAR = 20  # times as long as other formulas take those for which series are looked for
 _DEEP = 40  # steps of nesting through which SymPy does not go

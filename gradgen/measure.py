@@ -120,8 +120,8 @@ class _Facts:
             for column in range(len(self.right))
         ]
         self.ordinary = np.concatenate([self.ordinary, np.array(ordinary, bool).reshape(len(self.right), -1)], axis=1)
-        smallest = 2.0 ** SMALLEST_EXPONENT[self._dtype]
-        normal = [[abs(sample.exact[column]) >= smallest for sample in samples] for column in range(len(self.right))]
+        least = SMALLEST_EXPONENT[self._dtype]
+        normal = [[mpmath.mag(sample.exact[column]) > least for sample in samples] for column in range(len(self.right))]
         self.normal = np.concatenate([self.normal, np.array(normal, bool).reshape(len(self.right), -1)], axis=1)
         above = [point[self._tensors[0]] >= 0 for point in at]
         self.above = np.concatenate([self.above, np.array(above, bool)])

@@ -191,6 +191,7 @@ class Program:
         ]
         self.is_laborious = is_laborious(order)
         self._constants = [node.number for node in order if node.number is not None]
+        self._rounded: dict[int, list[Number]] = {}  # the same to so many bits
         self._compute = _compiled(order, self.args)
 
     def __call__(self, point: Point) -> tuple[mpf, ...]:
@@ -234,7 +235,10 @@ class Program:
 
     def _quickly(self, point: Mapping[str, Number], context: Any) -> Sequence[Number] | None:
         """The values of all nodes by MPFR; None where it cannot tell."""
-        found = self._compute(point, [*map(_constant, self._constants)])
+        precision = _precision()
+        if precision not in self._rounded:
+            self._rounded[precision] = [*map(_constant, self._constants)]
+        found = self._compute(point, self._rounded[precision])
         is_infinite = any(gmpy2.is_infinite(found[root]) for root in self.roots)
         return None if is_infinite or is_beyond(context) else found
 
@@ -313,7 +317,12 @@ def _power(exponent: sympy.Expr | None) -> Callable[..., Number]:
 
 
 def _constant(number: sympy.Expr) -> Number:
-    return _rounded(number, -(-mpmath.mp.prec // _STEP) * _STEP)
+    return _rounded(number, _precision())
+
+
+def _precision() -> int:
+    """The bits of constants: at least those that are worked with."""
+    return int(-(-mpmath.mp.prec // _STEP) * _STEP)
 
 
 @cache

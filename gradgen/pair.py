@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gradgen.graph import Node, topological
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")

@@ -114,7 +114,7 @@ def interrupts_held() -> Iterator[None]:
 
 def collect_rarely() -> None:
     """Spare a process the search for cyclic garbage, a tenth of a build, which leaves next to none; and at its end."""
-    gc.set_threshold(100_000)
+    gc.set_threshold(500_000)
     atexit.register(gc.freeze)
 
 
