@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -13,7 +14,12 @@ from benchmarks.cases import CASES, CHANNELS, Function, built, load
 from benchmarks.timing import Timings, side_by_side
 
 _OPS = ("channel_swish", "bias_gelu")
-_SHAPES = {"per channel": (CHANNELS,), "scalar": ()}
+# The sizes of the one input after its first, and those of the other
+_SHAPES = {
+    "per channel": ((CHANNELS,), (CHANNELS,)),
+    "per channel of images": ((64, 7, 7), (64, 1, 1)),
+    "scalar": ((CHANNELS,), ()),
+}
 _SIZES = (1 << 14, 1 << 18, 1 << 22, 1 << 24)  # elements
 _DTYPES = (torch.float32, torch.bfloat16)
 _SECONDS = 1.0  # to sample one figure
@@ -31,7 +37,7 @@ def show(console: Console, device: str) -> Timings:
                     kind = str(dtype).removeprefix("torch.")
                     ratios = []
                     for n in _SIZES:
-                        found = _measured(function, n, _SHAPES[shape], dtype, device)
+                        found = _measured(function, n, *_SHAPES[shape], dtype, device)
                         ratios.append(f"{found['with'].median / found['without'].median:.2f}")
                         timings |= {f"{name}, {shape}, {kind}, {n}, {way} it": found[way] for way in found}
                     table.add_row(name, shape, kind, *ratios)
@@ -39,8 +45,10 @@ def show(console: Console, device: str) -> Timings:
     return timings
 
 
-def _measured(function: Function, n: int, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Timings:
-    x = torch.randn(n // CHANNELS, CHANNELS, device=device, dtype=dtype, requires_grad=True)
+def _measured(
+    function: Function, n: int, sizes: tuple[int, ...], shape: tuple[int, ...], dtype: torch.dtype, device: str
+) -> Timings:
+    x = torch.randn(n // math.prod(sizes), *sizes, device=device, dtype=dtype, requires_grad=True)
     other = torch.randn(shape, device=device, dtype=dtype)
     calls = {
         "with": _both(function, x, other.clone().requires_grad_()),
