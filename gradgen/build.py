@@ -158,12 +158,14 @@ def make_survey(
     )
 
 
-def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
+def regenerate(survey: Survey, jobs: int | None = None, *, is_helped: bool = False) -> Iterator[Result]:
     """Generate what is stale, in the order of the survey, writing nothing.
 
     Args:
         survey: what to do.
         jobs: how many processes may work at once, each on an op; None for as many as there are processors.
+        is_helped: whether two of them may work on an op if it is the only one. As any of these processes, the other one
+            imports what Python was started with, which must not build then.
 
     Raises:
         GradgenError: a working process died.
@@ -174,8 +176,11 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
     workers = min(jobs or processes.processors(), processes.MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
     if len(specs) == 1 and workers > 1:
-        # A helper loads the generator while this process does; where that is done it would come too late.
-        with nullcontext() if _is_loaded() else processes.helper(_help) as connection:
+        # A helper loads generator and spec while this process does; where that is done it would come too late.
+        has_helper = is_helped and "gradgen.generate" not in sys.modules
+        with processes.helper(_help_with_one) if has_helper else nullcontext() as connection:
+            if connection:
+                _tell(connection, specs[0].spec, survey.templates if len(survey.stale) > 1 else None)
             only = _attempt(specs[0], _efforts, specs[0])
             if connection and isinstance(only, _Timed) and len(only.value) == 1:
                 yield from _by_two(survey, specs[0], connection)
@@ -194,24 +199,25 @@ def regenerate(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
 
 
 def _by_two(survey: Survey, spec: Target, connection: Connection) -> Iterator[Result]:
-    """Generate what is stale where its only spec has one op, with another process that takes half of what takes long.
-
-    It then prints what modules share.
-    """
-    has_shared = len(survey.stale) > 1
-    with suppress(OSError):  # the other one is gone, as will be noticed
-        connection.send((spec.spec, survey.templates if has_shared else None))
+    """Generate what is stale where its only spec has one op, with a process that does `_help_with_one` it."""
     section = _attempt(spec, _generator().section_by_two, spec.spec, survey.templates, connection)
     result = _joined(spec, survey.templates, [lambda: section])
-    texts = None
-    with suppress(EOFError, OSError):
-        texts = connection.recv() if has_shared else None
+    shared = None
+    if isinstance(section, _Timed) and len(survey.stale) > 1:
+        with suppress(EOFError, OSError):
+            shared = connection.recv()
     for target in survey.stale:
-        yield result if target is spec else _joined(target, survey.templates, [], texts)
+        yield result if target is spec else _joined(target, survey.templates, [], shared)
 
 
-def _help(connection: Connection) -> None:
-    """What the other one of two processes does."""
+def _tell(connection: Connection, *told: object) -> None:
+    """Tell a helper something, unless it is gone, as will be noticed."""
+    with suppress(OSError):
+        connection.send(told)
+
+
+def _help_with_one(connection: Connection) -> None:
+    """Take half of what takes long of an op, then print what modules share if that is asked for."""
     generate = _generator()
     spec, templates = connection.recv()
     generate.help_with(spec, connection)
@@ -219,13 +225,13 @@ def _help(connection: Connection) -> None:
         connection.send(generate.shared(templates))
 
 
-def build(survey: Survey, jobs: int | None = None) -> Iterator[Result]:
+def build(survey: Survey, jobs: int | None = None, *, is_helped: bool = False) -> Iterator[Result]:
     """Generate what is stale and write it, each file as soon as its turn has come.
 
     Args and raises as `regenerate`; also raises GradgenError when a file cannot be written.
     """
     shared: list[Generated] = []  # waits for the first module that needs it: where all specs fail nothing is written
-    for result in regenerate(survey, jobs):
+    for result in regenerate(survey, jobs, is_helped=is_helped):
         if isinstance(result, Generated) and result.target.spec is None:
             shared.append(result)
             continue
@@ -434,10 +440,6 @@ def _generator() -> ModuleType:
     with processes.interrupts_held():
         from gradgen import generate
     return generate
-
-
-def _is_loaded() -> bool:
-    return "gradgen.generate" in sys.modules
 
 
 def _efforts(target: Target) -> list[int]:

@@ -110,7 +110,7 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
         type=click.IntRange(min=1),
         metavar="N",
         show_default="one for each processor",
-        help="How many formulas to work on at once.",
+        help="How many processes may work at once.",
     )
     @functools.wraps(function)
     def surveyed(
@@ -146,7 +146,7 @@ def build_command(survey: build.Survey, jobs: int | None, fail_on_change: bool) 
     """
     code = _report_problems(survey)
     built = changed = failed = 0
-    with closing(_tracked(build.build(survey, jobs), len(survey.stale))) as results:
+    with closing(_tracked(build.build(survey, jobs, is_helped=True), len(survey.stale))) as results:
         for result in results:
             if isinstance(result, build.Failed):
                 code = max(code, _report_failure(result))
@@ -171,7 +171,7 @@ def check_command(survey: build.Survey, jobs: int | None) -> Exit:
     """
     code = _report_problems(survey)
     drifted, fresh, failed = 0, len(survey.fresh), 0
-    with closing(_tracked(build.regenerate(survey, jobs), len(survey.stale))) as results:
+    with closing(_tracked(build.regenerate(survey, jobs, is_helped=True), len(survey.stale))) as results:
         for result in results:
             if isinstance(result, build.Failed):
                 code = max(code, _report_failure(result))

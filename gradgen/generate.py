@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _SINGULAR = 20  # times as long as other formulas take those for which series are looked for
+_PATIENCE = 10.0  # seconds for another process to have read what this one has
 _DEEP = 40  # steps of nesting through which SymPy does not go
 
 
@@ -55,9 +56,18 @@ def section(spec: Path, templates: Path, k: int) -> Section:
 
 
 def section_by_two(spec: Path, templates: Path, connection: Connection) -> Section:
-    """What the only op of a spec file brings to its module, with a process that does `help_with` it."""
+    """What the only op of a spec file brings to its module, with a process that does `help_with` it.
+
+    The connection is closed where that fails, and this process does all by itself.
+
+    Raises:
+        GradgenError: for any mistake in the spec file.
+    """
+    helped = Pair(connection, 0)
     try:
-        with pair.working(Pair(connection, 0)):
+        (formula,) = _formulas(spec, _content(spec))
+        helped.greets(str(formula), _PATIENCE)
+        with pair.working(helped):
             return section(spec, templates, 0)
     except PartedError:
         connection.close()
@@ -71,8 +81,11 @@ def help_with(spec: Path, connection: Connection) -> None:
         PartedError: the other process went on alone, or is gone.
         GradgenError: for any mistake in the spec file.
     """
-    with pair.working(Pair(connection, 1)):
-        plan(_formulas(spec, _content(spec))[0])
+    (formula,) = load(spec)
+    helper = Pair(connection, 1)
+    helper.greets(str(formula), _PATIENCE)
+    with pair.working(helper):
+        plan(formula)
 
 
 def assembled(spec: Path, templates: Path, sections: Sequence[Section], library: bool = False) -> str:

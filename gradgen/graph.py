@@ -115,6 +115,10 @@ class Graph:
         self._nodes: dict[object, Node] = {}
         self._whole: dict[int, Node] = {}
 
+    def __len__(self) -> int:
+        """How many nodes were made."""
+        return len(self._nodes)
+
     def _intern(self, op: str, args: tuple[Node, ...], value: str | Expr | None = None) -> Node:
         order = sorted(arg.serial for arg in args) if op in COMMUTATIVE else [arg.serial for arg in args]
         key = (op, tuple(order), value)

@@ -6,6 +6,7 @@ but results, and neither needs what only the other one computes with.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -34,21 +35,44 @@ class Pair:
 
     def __init__(self, connection: Connection, side: int) -> None:
         self._connection, self.side = connection, side
+        self._steps = itertools.count()
 
-    def exchanged(self, step: str, found: object) -> object:
+    def exchanged(self, step: object, found: object) -> object:
         """What the other one found, for what this one did at the same step.
 
         Raises:
             PartedError: there is no other one any more, or it is at another step.
         """
+        mine = (next(self._steps), step)
         try:
-            self._connection.send((step, found))
-            its_step, its_found = self._connection.recv()
+            if self.side == 0:  # one after the other, for neither may find the connection full
+                self._connection.send((mine, found))
+            its, its_found = self._connection.recv()
+            if self.side == 1:
+                self._connection.send((mine, found))
         except (EOFError, OSError) as error:
             raise PartedError from error
-        if its_step != step:
+        if its != mine:
             raise PartedError
         return its_found
+
+    def greets(self, about: str, patience: float) -> None:
+        """Make sure that the two are about the same.
+
+        Args:
+            about: tells all of it.
+            patience: seconds to wait for the other one to be there.
+
+        Raises:
+            PartedError: it is not, or about something else.
+        """
+        try:
+            if self.side == 1:
+                self._connection.send(about)
+            elif not self._connection.poll(patience) or self._connection.recv() != about:
+                raise PartedError
+        except (EOFError, OSError) as error:
+            raise PartedError from error
 
 
 _PAIR: ContextVar[Pair | None] = ContextVar("pair", default=None)
@@ -71,7 +95,9 @@ def does(side: int) -> bool:
 
 
 def both(forms: Sequence[Node], first: Callable[[], _T], second: Callable[[], _U]) -> tuple[_T, _U]:
-    """The results of two functions that are about some forms, and share nothing that either changes.
+    """The results of two functions that are about some forms, and change nothing that the other one reads.
+
+    Nor do they make nodes: of two that are alike the one that is made first tells the order of operands.
 
     Raises:
         PartedError: the other one of the pair does not tell what it is to find.
@@ -79,7 +105,7 @@ def both(forms: Sequence[Node], first: Callable[[], _T], second: Callable[[], _U
     pair = _PAIR.get()
     if pair is None:
         return first(), second()
-    step = " ".join(node.op for node in topological(forms))
+    step = [node.op for node in topological(forms)], [len(form.graph) for form in forms]
     if pair.side == 0:
         mine = first()
         return mine, pair.exchanged(step, mine)  # type: ignore[return-value]

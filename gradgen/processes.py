@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-import io
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -56,17 +54,22 @@ def workers(count: int) -> Iterator[Submit]:
 
 
 @contextmanager
-def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection]:
+def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | None]:
     """Another process, at work on its end of a connection whose other end is given; it is killed in the end.
 
-    Whoever reads from it when it is gone finds the end of the connection.
+    Whoever reads from it when it is gone finds the end of the connection. None where no process can be had.
     """
     context = _spawning()
     ours, theirs = context.Pipe()
     process = context.Process(target=_help, args=(_is_deaf(), help_with, theirs), daemon=True)
-    with interrupts_held():
-        process.start()
-    theirs.close()
+    try:
+        with interrupts_held():
+            process.start()
+    except OSError:
+        yield None
+        return
+    finally:
+        theirs.close()
     try:
         yield ours
     finally:
@@ -78,7 +81,9 @@ def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection]:
 def _help(is_deaf: bool, help_with: Callable[[Connection], None], connection: Connection) -> None:
     """What a helper does, in silence: what goes wrong shows where it is then missed, as does what a spec prints."""
     _start_work(is_deaf)
-    sys.stdout = sys.stderr = io.StringIO()
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
     with connection, suppress(Exception):
         help_with(connection)
 

@@ -77,7 +77,8 @@ class References:
 
     def steps_of_double(self, form: Node, column: int) -> int:
         """The first part of the rank of a form's errors, those of float64, at the points that all forms are held to."""
-        (worst,) = pair.by(1, [form], lambda: self._double.worst(as_printed([form]), [column], near=False))
+        printed = as_printed([form])
+        (worst,) = pair.by(1, [form], lambda: self._double.worst(printed, [column], near=False))
         return steps(worst)
 
     def elsewhere(self, forms: Sequence[Node], columns: Sequence[int]) -> list[Quality]:
@@ -124,11 +125,13 @@ class References:
 
     def amplified(self, form: Node, column: int) -> float:
         """By how much a form multiplies the errors of functions, where nothing overflows, in units of float32."""
-        return pair.by(0, [form], lambda: self._single.amplified(printed_alone(form), column))
+        printed = printed_alone(form)
+        return pair.by(0, [form], lambda: self._single.amplified(printed, column))
 
     def moderate(self, form: Node, column: int, most: float) -> float:
         """The worst error of a form in float32 arithmetic where no input is very small, or larger than `most`."""
-        return pair.by(0, [form], lambda: self._single.moderate(printed_alone(form), column, most))
+        printed = printed_alone(form)
+        return pair.by(0, [form], lambda: self._single.moderate(printed, column, most))
 
     def exact(self, column: int) -> infinite.Exact:
         """The exact value of a result at a point."""
@@ -144,7 +147,8 @@ class References:
 
     def is_dense(self, form: Node) -> bool:
         """Whether a form is looked at in very many inputs."""
-        return pair.by(0, [form], lambda: self._single.is_dense(unmarked([form])))
+        plain = unmarked([form])
+        return pair.by(0, [form], lambda: self._single.is_dense(plain))
 
     def is_quick(self, form: Node) -> bool:
         """Whether very many points near what is worst are looked at."""
@@ -152,26 +156,24 @@ class References:
 
     def is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
         """Whether a form is so much worse than the best that it need not be measured."""
-        return pair.by(1, [form], partial(self._is_hopeless, form, column, best))
+        return pair.by(1, [form], partial(self._is_hopeless, printed_alone(form), column, best))
 
-    def _is_hopeless(self, form: Node, column: int, best: Quality) -> bool:
-        return self._double.is_hopeless(printed_alone(form), column, _HOPELESS * max(best.double.error, TARGET))
+    def _is_hopeless(self, printed: Node, column: int, best: Quality) -> bool:
+        return self._double.is_hopeless(printed, column, _HOPELESS * max(best.double.error, TARGET))
 
     def screened(self, form: Node, column: int, best: Quality) -> tuple[bool, bool]:
         """Whether a form is hopeless, and whether it is the same; one of several inputs not if hopeless."""
         if len(self._tensors) > 1:
             is_hopeless = self.is_hopeless(form, column, best)
             return is_hopeless, not is_hopeless and self.is_same(form, column)
-        same_and_hopeless = pair.both(
-            [form],
-            lambda: self._single.is_same(form, column),
-            lambda: self._is_hopeless(form, column, best),
-        )
-        return same_and_hopeless[::-1]
+        hopeless = partial(self._is_hopeless, printed_alone(form), column, best)
+        is_same, is_hopeless = pair.both([form], lambda: self._single.is_same(form, column), hopeless)
+        return is_hopeless, is_same
 
     def switch(self, forms: Sequence[Node], column: int) -> tuple[float, int, int]:
         """Below which |x| which of the forms is best, and which one beyond."""
-        return pair.by(1, forms, lambda: self._double.switch([*map(printed_alone, forms)], column, BAR))
+        printed = [*map(printed_alone, forms)]
+        return pair.by(1, forms, lambda: self._double.switch(printed, column, BAR))
 
     def reaches(self, form: Node, variable: Node, column: int, beyond: float = TARGET) -> list[float]:
         """How far from zero a series might be used: as far as float32 asks for, or float64, or not as far.

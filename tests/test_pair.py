@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from gradgen import build, generate, pair, processes
 from gradgen.build import templates_dir
+from gradgen.graph import Graph
 from gradgen.pair import Pair, PartedError
 from gradgen.render import Section
 
@@ -35,6 +38,7 @@ def spec(text: str, folder: Path) -> Path:
 def by_two(file: Path, help_with: Callable[[Connection], None]) -> tuple[Section, bool]:
     """What an op brings to its module, and whether the other process helped to the end."""
     with processes.helper(help_with) as connection:
+        assert connection
         section = generate.section_by_two(file, templates_dir(), connection)
         return section, not connection.closed
 
@@ -74,23 +78,30 @@ def test_one_goes_on_alone_where_the_other_fails_it(fails: Callable[..., None], 
     assert section == generate.section(file, templates_dir(), 0)
 
 
+class Other:
+    """The other end of a connection, of a process that takes the same steps, or others."""
+
+    def __init__(self, *steps: object) -> None:
+        self.steps = iter(steps)
+
+    def send(self, _: object) -> None:
+        pass
+
+    def recv(self) -> tuple[object, object]:
+        return next(self.steps), "theirs"
+
+
 def test_each_does_its_half() -> None:
     """What is asked of the other side is not computed."""
     asked = []
-
-    class Other:
-        def send(self, _: object) -> None:
-            pass
-
-        def recv(self) -> tuple[str, object]:
-            return "", "theirs"
 
     def first() -> str:
         asked.append("first")
         return "mine"
 
+    step: tuple[list[str], list[int]] = ([], [])
     for side, found in ((0, ("mine", "theirs")), (1, ("theirs", "mine"))):
-        with pair.working(Pair(Other(), side)):  # type: ignore[arg-type]
+        with pair.working(Pair(Other((0, step), (1, step), (2, step)), side)):  # type: ignore[arg-type]
             functions = [first, pytest.fail] if side == 0 else [pytest.fail, first]
             assert pair.both([], *functions) == found
             assert [pair.does(0), pair.does(1)] == [side == 0, side == 1]
@@ -102,30 +113,48 @@ def test_each_does_its_half() -> None:
     assert pair.both([], first, first) == ("mine", "mine")
 
 
-def test_what_is_not_at_the_same_step_is_not_believed() -> None:
-    class Other:
-        def send(self, _: object) -> None:
-            pass
-
-        def recv(self) -> tuple[str, object]:
-            return "exp mul", 1.0
-
+@pytest.mark.parametrize("step", [(0, "exp add"), (1, "exp mul")], ids=str)
+def test_what_is_not_at_the_same_step_is_not_believed(step: object) -> None:
     with pytest.raises(PartedError):
-        Pair(Other(), 0).exchanged("exp add", 2.0)  # type: ignore[arg-type]
+        Pair(Other(step), 0).exchanged("exp mul", 2.0)  # type: ignore[arg-type]
+
+
+def test_what_makes_a_node_on_one_side_alone_is_noticed() -> None:
+    """Of two nodes that are alike the first one tells the order of operands."""
+    ours, theirs = multiprocessing.Pipe()
+    with ours, theirs:
+        for connection, side in ((ours, 0), (theirs, 1)):
+            graph = Graph()
+            x = graph.input("x")
+            if side == 1:
+                x * 2
+                with pytest.raises(PartedError), pair.working(Pair(connection, side)):
+                    pair.by(1, [x], lambda: 2.0)
+            else:
+                connection.send(((0, (["input"], [len(graph)])), 1.0))
+
+
+def test_large_results_do_not_block() -> None:
+    """Each would wait for the other one to read what is more than a pipe holds."""
+    ours, theirs = multiprocessing.Pipe()
+    large = "x" * (1 << 24)
+    with ours, theirs, ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(Pair(end, side).exchanged, "", large) for end, side in ((ours, 0), (theirs, 1))]
+        assert [found.result(timeout=20) == large for found in both] == [True, True]
 
 
 class TestBuild:
     @pytest.fixture(autouse=True)
     def _alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(build, "_is_loaded", lambda: False)
+        monkeypatch.delitem(sys.modules, "gradgen.generate")  # as if it had not been loaded
 
     def built(self, text: str, jobs: int) -> dict[str, str]:
         """The texts, or what was complained of."""
         file = Path("swish.py")
         file.write_text(HEAD + text)
         survey = build.make_survey([file], Path("generated"))
-        results = [*build.regenerate(survey, jobs)]
+        results = [*build.regenerate(survey, jobs, is_helped=True)]
         return {
             result.target.path.name: result.text if isinstance(result, build.Generated) else result.message
             for result in results
@@ -140,7 +169,7 @@ class TestBuild:
 
     def test_files_are_the_same_where_no_help_comes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         alone = self.built(FORMULAS["langevin"], jobs=1)
-        monkeypatch.setattr(build, "_help", partial(gone_at_once, Path()))
+        monkeypatch.setattr(build, "_help_with_one", partial(gone_at_once, Path()))
         assert self.built(FORMULAS["langevin"], jobs=2) == alone
 
     def test_a_mistake_is_told_as_by_one(self) -> None:
@@ -150,17 +179,18 @@ class TestBuild:
             assert told == self.built(text, jobs=1)
 
     def test_what_a_spec_prints_is_seen_once(self) -> None:
-        Path("loud.py").write_text(HEAD + "print('loud')\n" + FORMULAS["langevin"])
+        Path("loud.py").write_text(HEAD + "import os\nprint('loud')\nos.system('echo loud')\n" + FORMULAS["langevin"])
         command = [sys.executable, "-m", "gradgen", "build", "loud.py", "--force", "--jobs"]
         shown = [subprocess.run([*command, jobs], capture_output=True, text=True) for jobs in ("1", "2")]
-        assert [done.stdout.count("loud\n") for done in shown] == [1, 1], shown
+        assert [done.stdout.count("loud\n") for done in shown] == [2, 2], shown
 
     def test_helpers_end_with_the_build(self) -> None:
         code = inspect.cleandoc(
             """
             import multiprocessing, pathlib
             from gradgen import build
-            results = build.regenerate(build.make_survey([pathlib.Path("swish.py")], pathlib.Path("out")), 2)
+            survey = build.make_survey([pathlib.Path("swish.py")], pathlib.Path("out"))
+            results = build.regenerate(survey, 2, is_helped=True)
             next(results)
             (helper,) = multiprocessing.active_children()
             results.close()
