@@ -62,20 +62,17 @@ def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | Non
     context = _spawning()
     ours, theirs = context.Pipe()
     process = context.Process(target=_help, args=(_is_deaf(), help_with, theirs), daemon=True)
+    with interrupts_held(), suppress(OSError):
+        process.start()
+    theirs.close()
+    is_started = process.pid is not None
     try:
-        with interrupts_held():
-            process.start()
-    except OSError:
-        yield None
-        return
-    finally:
-        theirs.close()
-    try:
-        yield ours
+        yield ours if is_started else None
     finally:
         ours.close()
-        process.kill()
-        process.join()
+        if is_started:
+            process.kill()
+            process.join()
 
 
 def _help(is_deaf: bool, help_with: Callable[[Connection], None], connection: Connection) -> None:

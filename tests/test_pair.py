@@ -172,6 +172,14 @@ class TestBuild:
         monkeypatch.setattr(build, "_help_with_one", partial(gone_at_once, Path()))
         assert self.built(FORMULAS["langevin"], jobs=2) == alone
 
+    def test_files_are_the_same_where_no_process_can_be_had(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def start(_: object) -> None:
+            raise BlockingIOError
+
+        alone = self.built(FORMULAS["langevin"], jobs=1)
+        monkeypatch.setattr(multiprocessing.context.SpawnProcess, "start", start)
+        assert self.built(FORMULAS["langevin"], jobs=2) == alone
+
     def test_a_mistake_is_told_as_by_one(self) -> None:
         for text in ("@op\ndef f(x):\n    return besselk(0, x)\n", "@op\ndef f(x):\n    return zeta(x)\n", "f ="):
             told = self.built(text, jobs=2)
