@@ -14,13 +14,15 @@ from nodes import parsed
 from generated.swish import swish
 from gradgen.choose import Choice
 from gradgen.compensate import has_marks
-from gradgen.dense import _ordinary
+from gradgen.dense import Dense, _ordinary, computed
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
 from gradgen.graph import Node, topological
 from gradgen.joined import Form, Joint, in_one_exponential, pairs, worst
+from gradgen.printed import printed_alone
 from gradgen.quality import TARGET
 from gradgen.standing import Problem
+from gradgen.ulp import Right
 
 PLACES = (-700, -30, -2, -1.001, -1, -0.5, 0, 0.7, 1, 1.5, 30, 700)
 
@@ -75,9 +77,37 @@ def test_many_more_inputs_are_drawn_for_few_forms(count: int) -> None:
 
 def test_a_side_that_is_no_number_is_the_worst() -> None:
     whole, half = Form(parsed("x"), 0, ""), Form(parsed("y"), -1, "")
-    errors = {whole: np.array([1.0, 2.0]), half: np.array([3.0, math.inf])}
-    (found,) = worst([Joint(-1, whole, half)], np.array([0.0, -2.0]), errors).values()
+    errors = {whole: [9.0, 0.5, 1.0], half: [math.inf, 9.0, 9.0]}
+    (found,) = worst([Joint(-1, whole, half)], errors).values()
     assert found == (math.inf, 1.0)
+
+
+def test_a_form_is_held_to_the_parts_in_which_it_may_be_taken() -> None:
+    whole, half = Form(parsed("x"), 0, ""), Form(parsed("y"), 1, "")
+    (found,) = worst([Joint(1, half, whole)], {whole: [1.0, 2.0, 9.0], half: [9.0, 9.0, 3.0]}).values()
+    assert found == (3.0, 2.0)
+    assert whole.parts == (0, 1, 2)
+    assert half.parts == (2,)
+
+
+@pytest.mark.parametrize("text", ["sigmoid(x) + x*logistic_density(x)", "x*sigmoid(x) - x/2", "tanh(x)/x"])
+def test_the_worst_errors_in_parts_are_those_of_all_inputs(text: str) -> None:
+    """Where a form is far off is told by the result alone, and what inputs lose is looked at there."""
+    root, step = parsed(text), 2.0**-22
+    forms = [printed_alone(form) for form in (root, root.graph.const(2) * (root / 2), root + 1 - 1)]
+    u, ends = root.graph.input("x"), (-1, 1)
+    dense = Dense("float32", ["x"], {}, is_default=True)
+    found = np.maximum(*(dense.between(root, forms, [(0, 1, 2)] * 3, u, ends, 1, which) for which in (0, 1)))
+    every, expected = _ordinary(1, 1)[0], np.zeros((3, 3))
+    for x in np.split(every, range(1 << 14, len(every), 1 << 14)):
+        right, moved = (computed([root], "wide", {"x": at}, {})[0] for at in (x, x * (1 + step)))
+        known = Right.of_doubles(right, abs(moved - right) / step, "float32")
+        for k, value in enumerate(computed(forms, "float32", {"x": x}, {})):
+            errors = known.errors(value)
+            for part, where in enumerate([x < -1, (x >= -1) & (x < 1), x >= 1]):
+                expected[k, part] = max(expected[k, part], errors[where].max(initial=0.0))
+    assert found.tolist() == expected.tolist()
+    assert expected.min() > 0
 
 
 @pytest.mark.parametrize("text", ["x*x + 1", "sigmoid(x)*sigmoid(2*x)", "erf(x)"])
