@@ -14,7 +14,7 @@ import sympy
 from mpmath import mpf
 from sympy import Expr
 
-from gradgen import mpfr
+from gradgen import mpfr, pair
 from gradgen.evaluate import values
 from gradgen.graph import RELATIONS, Graph, Node, inputs_of, topological
 from gradgen.model import FORMATS, Point, Program
@@ -212,9 +212,9 @@ def _limit_of(
     """
     shares: dict[Node, mpf | None] = dict.fromkeys(_factors(form, hyper))  # what the limits are in units of each factor
     count, rows, unreal = 0, set(), set()
-    for point in points:
+    limits = pair.each(form, lambda point: [*_limits(exact, point, str(x.value), sign)], points)
+    for point, found in zip(points, limits, strict=True):
         row = tuple(point[name] for name in hyper)
-        found = [*_limits(exact, point, str(x.value), sign)]
         if not found and not _has_zero(point, [name for name in point if name not in hyper]):
             unreal.add(row)
         for limit in found:

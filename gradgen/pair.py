@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gradgen.graph import Node, topological
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
+
+_MOST_AT_ONCE = 16
 
 
 class PartedError(Exception):
@@ -120,6 +123,34 @@ def every(forms: Sequence[Node], first: Callable[[], bool], second: Callable[[],
         PartedError: as of `both`.
     """
     return all(both(forms, first, second)) if _PAIR.get() else first() and second()
+
+
+def each(form: Node, function: Callable[[_T], _U], items: Sequence[_T]) -> Iterator[_U]:
+    """The results of a function that is about a form for some items, in order; more and more of them at once.
+
+    Raises:
+        PartedError: as of `both`.
+    """
+    if not _PAIR.get():
+        yield from map(function, items)
+        return
+    begin, size = 0, 2
+    while begin < len(items):
+        some = items[begin : begin + size]
+        first, second = (partial(_mapped, function, some[k::2]) for k in (0, 1))
+        yield from _alternating(*both([form], first, second))
+        begin, size = begin + size, min(2 * size, _MOST_AT_ONCE)
+
+
+def _mapped(function: Callable[[_T], _U], items: Sequence[_T]) -> list[_U]:
+    return [*map(function, items)]
+
+
+def _alternating(even: Sequence[_T], odd: Sequence[_T]) -> list[_T]:
+    """One of these and one of those in turn; the first may be one more."""
+    every: list[_T] = [*even, *odd]
+    every[::2], every[1::2] = even, odd
+    return every
 
 
 def by(side: int, forms: Sequence[Node], function: Callable[[], _T]) -> _T:

@@ -113,6 +113,26 @@ def test_each_does_its_half() -> None:
     assert pair.both([], first, first) == ("mine", "mine")
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 100])
+def test_each_of_many_is_computed_once_and_in_order(count: int) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    asked: tuple[list[int], list[int]] = ([], [])
+
+    def found(end: Connection, side: int) -> list[int]:
+        def squared(x: int) -> int:
+            asked[side].append(x)
+            return x * x
+
+        with pair.working(Pair(end, side)):
+            return [*pair.each(Graph().input("x"), squared, range(count))]
+
+    with ours, theirs, ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(found, end, side) for side, end in enumerate((ours, theirs))]
+        assert [one.result(timeout=20) for one in both] == [[x * x for x in range(count)]] * 2
+    assert sorted(asked[0] + asked[1]) == [*range(count)]
+    assert abs(len(asked[0]) - len(asked[1])) <= 1
+
+
 @pytest.mark.parametrize("step", [(0, "exp add"), (1, "exp mul")], ids=str)
 def test_what_is_not_at_the_same_step_is_not_believed(step: object) -> None:
     with pytest.raises(PartedError):
