@@ -70,7 +70,7 @@ class Dense:
         u: Node,
         ends: Sequence[float],
         finer: int,
-        which: int,
+        half: int,
     ) -> Array:
         """The worst errors of forms of a root at half of the inputs of ordinary size, or of so many times as many.
 
@@ -83,36 +83,23 @@ class Dense:
             u: a node.
             ends: where these parts meet.
             finer: how many times as many inputs.
-            which: which half of them, 0 or 1.
+            half: which half of them, 0 or 1.
 
         Returns:
             for each form the worst error in each part, 0 in others.
         """
         every = _ordinary(len(self._columns), finer)
         found = np.zeros((len(forms), len(ends) + 1))
-        for begin in range(which * _BLOCK, every.shape[1], 2 * _BLOCK):
-            inputs = every[:, begin : begin + _BLOCK]
-            found = np.maximum(found, self._between(root, forms, parts, u, ends, inputs))
-        return found
-
-    def _between(
-        self,
-        root: Node,
-        forms: Sequence[Node],
-        parts: Sequence[Collection[int]],
-        u: Node,
-        ends: Sequence[float],
-        inputs: Array,
-    ) -> Array:
-        columns = dict(zip(self._columns, inputs, strict=True))
-        exact, argument = self._computed([root, u], "wide", columns)
-        part_of = np.where(np.isfinite(exact), np.searchsorted(ends, argument, side="right"), -1)
-        found = np.zeros((len(forms), len(ends) + 1))
-        for part in range(len(ends) + 1):
-            which = [k for k, some in enumerate(parts) if part in some]
-            at = np.flatnonzero(part_of == part)
-            if which and len(at):
-                found[which, part] = self._worst_at(root, [forms[k] for k in which], columns, at, exact[at])
+        for begin in range(half * _BLOCK, every.shape[1], 2 * _BLOCK):
+            columns = dict(zip(self._columns, every[:, begin : begin + _BLOCK], strict=True))
+            exact, argument = self._computed([root, u], "wide", columns)
+            part_of = np.where(np.isfinite(exact), np.searchsorted(ends, argument, side="right"), -1)
+            for part in range(len(ends) + 1):
+                which = [k for k, some in enumerate(parts) if part in some]
+                at = np.flatnonzero(part_of == part)
+                if which and len(at):
+                    worst = self._worst_at(root, [forms[k] for k in which], columns, at, exact[at])
+                    found[which, part] = np.maximum(found[which, part], worst)
         return found
 
     def _worst_at(self, root: Node, forms: Sequence[Node], columns: Columns, at: Array, exact: Array) -> Array:
