@@ -14,7 +14,7 @@ C["sin_pi"] = """\
 FN real sin_pi(real x) {
     const real r = x - 2 * rint(x / 2);
     const real t = fabs(r) > real(0.5) ? copysign(real(1), r) - r : r;
-    return t == 0 ? 0 * x : sin(real(3.141592653589793) * t);
+    return t == 0 ? 0 * x : gg_near_sine(real(3.141592653589793) * t, 0);
 }
 """
 TORCH["sin_pi"] = '''\
@@ -29,7 +29,7 @@ C["cos_pi"] = """\
 /* cos(pi x), by the nearest half turns. */
 FN real cos_pi(real x) {
     const real r = fabs(x - 2 * rint(x / 2));
-    return sin(real(3.141592653589793) * (real(0.5) - r));
+    return gg_near_sine(real(3.141592653589793) * (real(0.5) - r), 0);
 }
 """
 TORCH["cos_pi"] = '''\
@@ -57,7 +57,7 @@ NEEDS["sinc_pi"] = ("sin_pi", "sinc")
 _REDUCED = """\
     const double z = x, pi = 3.141592653589793, r = z - 2 * rint(z / 2);
     const double t = fabs(r) > 0.5 ? copysign(1.0, r) - r : r;
-    const double sine = sin(pi * t) / pi / z, cosine = sin(pi * (0.5 - fabs(r)));"""
+    const double sine = gg_near_sine(pi * t, 0) / pi / z, cosine = gg_near_sine(pi * (0.5 - fabs(r)), 0);"""
 
 C["dsinc_pi"] = f"""\
 /* The derivative of sin(pi x) / (pi x). */

@@ -38,7 +38,7 @@ def compile_for(target: str, source: str) -> None:
     with tempfile.TemporaryDirectory() as folder:  # Zig leaves its object there, whatever -o says
         done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
-    for line in [number for number, text in enumerate(source.splitlines(), 1) if "gg_i = 0" in text]:
+    for line in [number for number, text in enumerate(source.splitlines(), 1) if "gg_i = gg_begin" in text]:
         assert re.search(rf":{line}:\d+: remark: vectorized loop", done.stderr), done.stderr
 
 

@@ -54,6 +54,7 @@ typedef {type} real;
 #define GG_OVER(a, b) ((a) / (b))
 #define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
 #define gg_log1p_unit log1p
+#define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 """
 CUDA_PRELUDE = """\
 typedef {type} real;
@@ -61,6 +62,7 @@ typedef {type} real;
 #define GG_OVER(a, b) ((a) / (b))
 #define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
 #define gg_log1p_unit log1p
+#define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 #define NAN __int_as_float(0x7fc00000)
 #define INFINITY __int_as_float(0x7f800000)
 """
@@ -512,9 +514,11 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
         built[dtype] = ctypes.CDLL(str(library))
     source, library = folder / "vector.c", folder / "vector.so"
     texts = (
-        "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH]).replace("{", "{{").replace("}", "}}")
+        "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH, _runtime._SINES])
+        .replace("{", "{{")
+        .replace("}", "}}")
     )
-    source.write_text(c_source("float", f"{PRELUDE}#undef gg_log1p_unit\n{texts}"))
+    source.write_text(c_source("float", f"{PRELUDE}#undef gg_log1p_unit\n#undef gg_near_sine\n{texts}"))
     flags = [*_runtime._C_FLAGS, *_runtime._FOR_THIS_PROCESSOR]
     subprocess.run([compiler, *flags, source, "-o", library, "-lm"], check=True)
     built["vector"] = ctypes.CDLL(str(library))
