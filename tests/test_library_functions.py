@@ -36,6 +36,8 @@ EXACT = {"sqrt": mpmath.sqrt}  # what is no primitive of its own
 # that torch's square root is not correctly rounded on every CPU.
 ALLOWED_OF_C = {"cbrt": 4.0, "sqrt": 0.5}
 ALLOWED_OF_TORCH = {"sqrt": 0.8}
+# gradgen's own where a multiply-add is fused, the C library's elsewhere
+OWN_WHERE_FUSED = ["exp2", "sinh", "cosh", "atan", "asin", "acos", "pow", "hypot", "atan2"]
 WITHIN_THE_COMPILER = ("expm1", "atanh", "erf")  # gradgen's own there alone
 
 # What else the kernels call: it selects or rounds, and has no error.
@@ -197,7 +199,7 @@ def compiler() -> str | None:
 def compiled(folder: Path, flags: Sequence[str], brief: str = "") -> ctypes.CDLL:
     """The functions of NAMES, each of arrays, as kernels have them; `brief` is the text of those with few digits."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
-    lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH]
+    lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH, _runtime._ELEMENTARY]
     for name in [*NAMES, "gg_log1p_unit", *PRODUCTS]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
             more = f"const {real} *y, " if name in (*OF_TWO, *PRODUCTS) else ""
@@ -340,7 +342,7 @@ def test_products_near_the_ends_of_a_type(dtype: str, library: ctypes.CDLL) -> N
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "erf", "erfc"])
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", *OWN_WHERE_FUSED[:6]])
 def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
     """Where the C library's branch: infinities, zeros with their signs, poles, what overflows, what is subnormal."""
     largest, tiny = np.finfo(dtype).max, np.finfo(dtype).tiny
@@ -353,20 +355,45 @@ def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) 
         2.0,
         88.8,
         104.0,
+        127.9,
+        150.5,
         709.9,
+        710.4,
         746.0,
+        1023.9,
+        1075.5,
         largest,
         np.inf,
     ]
     x = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
+    inverse = {"atan": "arctan", "asin": "arcsin", "acos": "arccos"}.get(name, name)
     with np.errstate(all="ignore"):
-        compute = getattr(np, name, None) or np.vectorize(getattr(math, name), [np.float64])
-        exact = compute(x.astype(np.longdouble if hasattr(np, name) else np.float64)).astype(dtype)
-    got = of_c(name, dtype, library)(x)
+        compute = getattr(np, inverse, None) or np.vectorize(getattr(math, name), [np.float64])
+        exact = compute(x.astype(np.longdouble if hasattr(np, inverse) else np.float64)).astype(dtype)
+    assert_alike(of_c(name, dtype, library)(x), exact)
+
+
+def assert_alike(got: np.ndarray, exact: np.ndarray) -> None:
+    """The same infinities, zeros with their signs, and what is no number; others but for two units."""
     np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[exact == 0]))
     np.testing.assert_array_almost_equal_nulp(got[np.isfinite(exact)], exact[np.isfinite(exact)], 2)
     np.testing.assert_array_equal(got[np.isinf(exact)], exact[np.isinf(exact)])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["pow", "hypot", "atan2"])
+def test_own_functions_of_two_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
+    """Of all pairs of numbers of any size and sign, whole, odd and half ones, zeros, infinities and no number."""
+    info = np.finfo(dtype)
+    sizes = [0.0, info.smallest_subnormal, info.tiny, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 1e10, 2.0**23 + 1, 2.0**31]
+    sizes += [2.0**24 + 2, 2.0**52 + 1, 2.0**53 + 2, 2.0**60, float(info.max), np.inf]
+    some = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
+    x, y = (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(some, some))
+    with np.errstate(all="ignore"):
+        compute = {"pow": np.power, "hypot": np.hypot, "atan2": np.arctan2}[name]
+        exact = compute(x.astype(np.longdouble), y.astype(np.longdouble)).astype(dtype)
+    assert_alike(of_c(name, dtype, library)(x, y), exact)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

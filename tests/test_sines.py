@@ -16,10 +16,12 @@ from building import build
 from test_library_functions import TYPES, compiler
 
 from generated import _runtime as rt
+from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 
+CALLS = {"sin": "gg_near_sine(x[i], 0)", "cos": "gg_near_sine(x[i], 1)", "tan": "gg_near_tan(x[i])"}
 MOST = {"float32": 2.0**17, "float64": 2.0**30}
 REALS = {"float32": "float", "float64": "double"}
 FLAGS = {"plain": (), "native": rt._FOR_THIS_PROCESSOR}
@@ -40,21 +42,23 @@ def flags(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def near(tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...]) -> Callable[[np.ndarray, int], np.ndarray]:
-    """gradgen's own sine of an array and so many right angles."""
-    text = HEADERS + "#define FN static inline\n" + rt._BITS + "\n" + rt._SINES + "\n"
+def near(tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...]) -> Callable[[str, np.ndarray], np.ndarray]:
+    """gradgen's own functions of an array, by their names."""
+    text = HEADERS + "#define FN static inline\n" + rt._BITS + "\n" + rt._MATH + "\n" + rt._ELEMENTARY + "\n"
+    text += "#ifndef gg_near_tan\n#define gg_near_tan(x) tan(x)\n#endif\n"
     for real in REALS.values():
-        text += f"void {real}_sine(const {real} *x, {real} *out, long n, int k)\n"
-        text += "{ for (long i = 0; i < n; i++) out[i] = k ? gg_near_sine(x[i], 1) : gg_near_sine(x[i], 0); }\n"
+        for name, call in CALLS.items():
+            text += f"void {name}_{real}(const {real} *x, {real} *out, long n)\n"
+            text += f"{{ for (long i = 0; i < n; i++) out[i] = {call}; }}\n"
     library = compiled(text, tmp_path_factory.mktemp("sines"), flags)
 
-    def sine(x: np.ndarray, quarters: int) -> np.ndarray:
+    def compute(name: str, x: np.ndarray) -> np.ndarray:
         out = np.empty_like(x)
-        function = getattr(library, f"{REALS[x.dtype.name]}_sine")
-        function(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, out)), ctypes.c_long(x.size), quarters)
+        function = getattr(library, f"{name}_{REALS[x.dtype.name]}")
+        function(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, out)), ctypes.c_long(x.size))
         return out
 
-    return sine
+    return compute
 
 
 def arguments(dtype: str) -> np.ndarray:
@@ -69,26 +73,37 @@ def arguments(dtype: str) -> np.ndarray:
     return x[abs(x) <= most]
 
 
-@pytest.mark.parametrize("quarters", [0, 1], ids=["sin", "cos"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_each_digit_is_right(dtype: str, quarters: int, near: Callable[..., np.ndarray]) -> None:
+def test_each_digit_is_right(dtype: str, name: str, near: Callable[..., np.ndarray]) -> None:
     """Beside zeros as well: the error is one of the result alone, however large the argument."""
     x = arguments(dtype)
-    exact = [mpmath.sin, mpmath.cos][quarters]
+    exact = getattr(mpmath, name)
     with mpmath.workprec(200):
-        found = near(x, quarters).tolist()
+        found = near(name, x).tolist()
         off = [mixed_error(y, exact(at), mpmath.mpf(0), dtype) for at, y in zip(x.tolist(), found, strict=True)]
     assert max(off) <= 1.55, x[int(np.argmax(off))]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+def test_tangents_are_as_the_table_says(dtype: str, near: Callable[..., np.ndarray]) -> None:
+    x = arguments(dtype)
+    with mpmath.workprec(200):
+        exact = [mpmath.tan(at) for at in x.tolist()]
+        scales = [abs(at) * (1 + y**2) for at, y in zip(x.tolist(), exact, strict=True)]
+        off = [mixed_error(*row, dtype) for row in zip(near("tan", x).tolist(), exact, scales, strict=True)]
+    assert max(off) <= PRIMITIVES["tan"].double_ulps, x[int(np.argmax(off))]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_zeros_keep_their_sign_and_what_is_no_number_gives_none(dtype: str, near: Callable[..., np.ndarray]) -> None:
     x = np.array([0.0, -0.0, np.nan, np.inf, -np.inf], TYPES[dtype])
-    np.testing.assert_array_equal(np.signbit(near(x, 0)[:2]), [False, True])
-    np.testing.assert_array_equal(near(x, 0), [0, 0, np.nan, np.nan, np.nan])
-    np.testing.assert_array_equal(near(x, 1), [1, 1, np.nan, np.nan, np.nan])
     tiny = np.finfo(dtype).tiny * np.array([1, -0.25], TYPES[dtype])
-    np.testing.assert_array_equal(near(tiny, 0), tiny)
+    np.testing.assert_array_equal(near("cos", x), [1, 1, np.nan, np.nan, np.nan])
+    for name in ("sin", "tan"):
+        np.testing.assert_array_equal(np.signbit(near(name, x)[:2]), [False, True])
+        np.testing.assert_array_equal(near(name, x), [0, 0, np.nan, np.nan, np.nan])
+        np.testing.assert_array_equal(near(name, tiny), tiny)
 
 
 # Kernels
@@ -105,6 +120,10 @@ def turned(x: Tensor):
 @op
 def chord(x: Tensor):
     return sin(pi * x) + cos(x)
+
+@op
+def slope(x: Tensor):
+    return tan(x)
 """
 
 
@@ -143,6 +162,14 @@ def test_far_elements_among_ordinary_ones(waves: object, dtype: torch.dtype) -> 
         found = waves.wave(x, t)
     assert [path for _, path in record] == ["cpu"]
     assert_is(found, lambda a, b: a + mpmath.sin(b), x, t)
+    near = t.abs() < 100
+    assert torch.equal(found[near], waves.wave(x, torch.where(near, t, 1))[near])  # no element hangs on its neighbours
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_tangents(waves: object, dtype: torch.dtype) -> None:
+    t = mixed(dtype)
+    assert_is(waves.slope(t), mpmath.tan, t)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -514,7 +514,7 @@ def build(folder: Path) -> dict[Any, ctypes.CDLL]:
         built[dtype] = ctypes.CDLL(str(library))
     source, library = folder / "vector.c", folder / "vector.so"
     texts = (
-        "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH, _runtime._SINES])
+        "\n".join([_runtime._BITS, _runtime._VECTOR_FUNCTIONS, _runtime._MATH, _runtime._ELEMENTARY])
         .replace("{", "{{")
         .replace("}", "}}")
     )
