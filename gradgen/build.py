@@ -9,12 +9,12 @@ from __future__ import annotations
 import keyword
 import os
 import secrets
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
@@ -164,8 +164,7 @@ def regenerate(survey: Survey, jobs: int | None = None, *, is_helped: bool = Fal
     Args:
         survey: what to do.
         jobs: how many processes may work at once, each on an op; None for as many as there are processors.
-        is_helped: whether two of them may work on an op if it is the only one. As any of these processes, the other one
-            imports what Python was started with, which must not build then.
+        is_helped: whether two of them may work on an op if it is the only one; the other one is a fork of this one.
 
     Raises:
         GradgenError: a working process died.
@@ -176,15 +175,10 @@ def regenerate(survey: Survey, jobs: int | None = None, *, is_helped: bool = Fal
     workers = min(jobs or processes.processors(), processes.MOST_WORKERS)
     specs = [target for target in survey.stale if target.spec]
     if len(specs) == 1 and workers > 1:
-        # A helper loads generator and spec while this process does; where that is done it would come too late.
-        has_helper = is_helped and "gradgen.generate" not in sys.modules
-        with processes.helper(_help_with_one) if has_helper else nullcontext() as connection:
-            if connection:
-                _tell(connection, specs[0].spec, survey.templates if len(survey.stale) > 1 else None)
-            only = _attempt(specs[0], _efforts, specs[0])
-            if connection and isinstance(only, _Timed) and len(only.value) == 1:
-                yield from _by_two(survey, specs[0], connection)
-                return
+        only = _attempt(specs[0], _efforts, specs[0])
+        if is_helped and isinstance(only, _Timed) and len(only.value) == 1:
+            yield from _by_two(survey, specs[0])
+            return
         workers = min(workers, len(only.value)) if isinstance(only, _Timed) else 1
     with processes.workers(workers) as submit:
         efforts = [submit(_attempt, target, _efforts, target) for target in survey.stale]
@@ -198,28 +192,23 @@ def regenerate(survey: Survey, jobs: int | None = None, *, is_helped: bool = Fal
             yield sections if isinstance(sections, Failed) else _joined(target, survey.templates, sections)
 
 
-def _by_two(survey: Survey, spec: Target, connection: Connection) -> Iterator[Result]:
+def _by_two(survey: Survey, spec: Target) -> Iterator[Result]:
     """Generate what is stale where its only spec has one op, with a process that does `_help_with_one` it."""
-    section = _attempt(spec, _generator().section_by_two, spec.spec, survey.templates, connection)
-    result = _joined(spec, survey.templates, [lambda: section])
-    shared = None
-    if isinstance(section, _Timed) and len(survey.stale) > 1:
-        with suppress(EOFError, OSError):
-            shared = connection.recv()
-    for target in survey.stale:
-        yield result if target is spec else _joined(target, survey.templates, [], shared)
+    help_with = partial(_help_with_one, spec.origin, survey.templates if len(survey.stale) > 1 else None)
+    with processes.helper(help_with) as connection:
+        section = _attempt(spec, _generator().section_by_two, spec.spec, survey.templates, connection)
+        result = _joined(spec, survey.templates, [lambda: section])
+        shared = None
+        if connection and isinstance(section, _Timed) and len(survey.stale) > 1:
+            with suppress(EOFError, OSError):
+                shared = connection.recv()
+        for target in survey.stale:
+            yield result if target is spec else _joined(target, survey.templates, [], shared)
 
 
-def _tell(connection: Connection, *told: object) -> None:
-    """Tell a helper something, unless it is gone, as will be noticed."""
-    with suppress(OSError):
-        connection.send(told)
-
-
-def _help_with_one(connection: Connection) -> None:
-    """Take half of what takes long of an op, then print what modules share if that is asked for."""
+def _help_with_one(spec: Path, templates: Path | None, connection: Connection) -> None:
+    """Take half of what takes long of an op, then print what modules share if there are templates for it."""
     generate = _generator()
-    spec, templates = connection.recv()
     generate.help_with(spec, connection)
     if templates:
         connection.send(generate.shared(templates))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import os
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -133,6 +134,7 @@ def _surveyed(function: Callable[..., Exit]) -> Callable[..., Exit]:
 def main() -> None:
     """From a SymPy formula to a fused, differentiable PyTorch operation."""
     processes.collect_rarely()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else NumPy starts threads, for what nobody asks for
 
 
 @main.command("build", cls=Command, context_settings=_SETTINGS)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _SINGULAR = 20  # times as long as other formulas take those for which series are looked for
-_PATIENCE = 10.0  # seconds for another process to have read what this one has
 _DEEP = 40  # steps of nesting through which SymPy does not go
 
 
@@ -55,23 +54,21 @@ def section(spec: Path, templates: Path, k: int) -> Section:
     return render_section(spec, plan(formulas[k]), templates)
 
 
-def section_by_two(spec: Path, templates: Path, connection: Connection) -> Section:
-    """What the only op of a spec file brings to its module, with a process that does `help_with` it.
+def section_by_two(spec: Path, templates: Path, connection: Connection | None) -> Section:
+    """What the only op of a spec file brings to its module, with a process that does `help_with` it, if there is one.
 
     The connection is closed where that fails, and this process does all by itself.
 
     Raises:
         GradgenError: for any mistake in the spec file.
     """
-    helped = Pair(connection, 0)
-    try:
-        (formula,) = _formulas(spec, _content(spec))
-        helped.greets(str(formula), _PATIENCE)
-        with pair.working(helped):
-            return section(spec, templates, 0)
-    except PartedError:
-        connection.close()
-        return section(spec, templates, 0)
+    if connection:
+        try:
+            with pair.working(Pair(connection, 0)):
+                return section(spec, templates, 0)
+        except PartedError:
+            connection.close()
+    return section(spec, templates, 0)
 
 
 def help_with(spec: Path, connection: Connection) -> None:
@@ -81,10 +78,8 @@ def help_with(spec: Path, connection: Connection) -> None:
         PartedError: the other process went on alone, or is gone.
         GradgenError: for any mistake in the spec file.
     """
-    (formula,) = load(spec)
-    helper = Pair(connection, 1)
-    helper.greets(str(formula), _PATIENCE)
-    with pair.working(helper):
+    (formula,) = _formulas(spec, _content(spec))
+    with pair.working(Pair(connection, 1)):
         plan(formula)
 
 

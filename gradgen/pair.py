@@ -59,24 +59,6 @@ class Pair:
             raise PartedError
         return its_found
 
-    def greets(self, about: str, patience: float) -> None:
-        """Make sure that the two are about the same.
-
-        Args:
-            about: tells all of it.
-            patience: seconds to wait for the other one to be there.
-
-        Raises:
-            PartedError: it is not, or about something else.
-        """
-        try:
-            if self.side == 1:
-                self._connection.send(about)
-            elif not self._connection.poll(patience) or self._connection.recv() != about:
-                raise PartedError
-        except (EOFError, OSError) as error:
-            raise PartedError from error
-
 
 _PAIR: ContextVar[Pair | None] = ContextVar("pair", default=None)
 

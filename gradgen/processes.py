@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -57,11 +58,18 @@ def workers(count: int) -> Iterator[Submit]:
 def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | None]:
     """Another process, at work on its end of a connection whose other end is given; it is killed in the end.
 
-    Whoever reads from it when it is gone finds the end of the connection. None where no process can be had.
+    It has all that this one has, and whoever reads from it when it is gone finds the end of the connection. None where
+    no such process can be had: a thread of this one might hold what that would wait for, as those of systems other than
+    Linux do.
     """
-    context = _spawning()
+    from multiprocessing import get_context
+
+    if sys.platform != "linux" or threading.active_count() > 1:
+        yield None
+        return
+    context = get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_help, args=(_is_deaf(), help_with, theirs), daemon=True)
+    process = context.Process(target=_help, args=(_is_deaf(), help_with, ours, theirs), daemon=True)
     with interrupts_held(), suppress(OSError):
         process.start()
     theirs.close()
@@ -75,8 +83,9 @@ def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | Non
             process.join()
 
 
-def _help(is_deaf: bool, help_with: Callable[[Connection], None], connection: Connection) -> None:
-    """What a helper does, in silence: what goes wrong shows where it is then missed, as does what a spec prints."""
+def _help(is_deaf: bool, help_with: Callable[[Connection], None], theirs: Connection, connection: Connection) -> None:
+    """What a helper does, in silence: what goes wrong shows where it is then missed."""
+    theirs.close()
     _start_work(is_deaf)
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

@@ -448,7 +448,8 @@ class _Exponential(_Fraction):
             self.base = {item: number / lead for item, number in argument.items()}
         if argument.keys() != self.base.keys():
             raise _NotRationalError
-        ratios = {sympy.nsimplify(number / self.base[item]) for item, number in argument.items()}
+        every = {number / self.base[item] for item, number in argument.items()}
+        ratios = {ratio if ratio.is_Rational else sympy.nsimplify(ratio) for ratio in every}
         if len(ratios) > 1 or not all(ratio.is_Rational for ratio in ratios):
             raise _NotRationalError
         return ratios.pop()

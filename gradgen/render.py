@@ -18,7 +18,7 @@ from typing import Any
 
 import jinja2
 
-from gradgen import normal, typed
+from gradgen import coefficients, normal, typed
 from gradgen.derivatives import Derivatives, derivatives
 from gradgen.doubts import doubts
 from gradgen.graph import CONDITIONS, Node, topological
@@ -112,6 +112,7 @@ def render_shared(templates: Path) -> dict[str, str]:
         "torch_functions": "\n\n\n".join(_definitions(row.torch_source for row in rows)),
         "primitives": [_primitive_text(row) for row in derivatives()],
         "normal": normal,
+        "coefficients": coefficients,
     }
     names = ("_runtime.py", "__init__.py")
     return {name: _environment(templates).get_template(f"{name}.j2").render(context) for name in names}

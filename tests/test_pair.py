@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,6 +29,12 @@ FORMULAS = {
     "gated": "@op\ndef f(x, y):\n    return x*y/(1 + exp(-y))\n",
     "distance": "@op\ndef f(x, y):\n    return sqrt(1 + (x - y)**2) - 1\n",
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the command, which has none."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
 def spec(text: str, folder: Path) -> Path:
@@ -167,7 +175,6 @@ class TestBuild:
     @pytest.fixture(autouse=True)
     def _alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.delitem(sys.modules, "gradgen.generate")  # as if it had not been loaded
 
     def built(self, text: str, jobs: int) -> dict[str, str]:
         """The texts, or what was complained of."""
@@ -182,7 +189,12 @@ class TestBuild:
 
     def test_files_are_the_same_by_two_and_in_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
         alone = self.built(FORMULAS["langevin"], jobs=1)
-        monkeypatch.setattr(generate, "shared", lambda _: pytest.fail("the other process prints it"))
+        printed, this = generate.shared, os.getpid()
+
+        def shared(templates: Path) -> dict[str, str]:
+            return printed(templates) if os.getpid() != this else pytest.fail("the other process prints it")
+
+        monkeypatch.setattr(generate, "shared", shared)
         by_two = self.built(FORMULAS["langevin"], jobs=2)
         assert by_two == alone
         assert [*by_two] == ["__init__.py", "_runtime.py", "swish.py"]
@@ -197,8 +209,15 @@ class TestBuild:
             raise BlockingIOError
 
         alone = self.built(FORMULAS["langevin"], jobs=1)
-        monkeypatch.setattr(multiprocessing.context.SpawnProcess, "start", start)
+        monkeypatch.setattr(multiprocessing.context.ForkProcess, "start", start)
         assert self.built(FORMULAS["langevin"], jobs=2) == alone
+
+    def test_a_process_with_threads_is_not_forked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One of them might hold what the other process would wait for."""
+        monkeypatch.setattr(threading, "active_count", lambda: 2)
+        with processes.helper(pytest.fail) as connection:
+            assert connection is None
+        assert "swish.py" in self.built(FORMULAS["langevin"], jobs=2)
 
     def test_a_mistake_is_told_as_by_one(self) -> None:
         for text in ("@op\ndef f(x):\n    return besselk(0, x)\n", "@op\ndef f(x):\n    return zeta(x)\n", "f ="):
