@@ -12,12 +12,12 @@ Table = dict[str, Any]  # by what the template calls it
 
 
 def _of_normal(real: str) -> Table:
-    """The polynomials of the normal distribution, which torch's expressions have, too."""
-    return {
-        f"{name}_{part}": normal.literals(coefficients[real], real)
-        for name, f in normal.FUNCTIONS.items()
-        for part, coefficients in (("near", f.near), ("far", f.far))
-    }
+    """The polynomials of the normal distribution, which torch has, too; `far` is without its constant."""
+    found: Table = {}
+    for name, f in normal.FUNCTIONS.items():
+        found[f"{name}_near"] = normal.literals(f.near[real], real)
+        found[f"{name}_middle"], *found[f"{name}_far"] = normal.literals(f.far[real], real)
+    return found
 
 
 # By `_math.c.j2`, C and CUDA

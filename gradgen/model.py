@@ -23,7 +23,7 @@ from mpmath import mpf
 from gradgen import composed, mpfr, normal, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
-from gradgen.primitives import FUNCTION_ERRORS, PRIMITIVES, PRODUCTS
+from gradgen.primitives import FUNCTION_ERRORS, ONE_ROUNDING, PRIMITIVES, PRODUCTS
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
@@ -421,14 +421,17 @@ def _known(error: Array, form: Format, places: Array) -> Array:
 
 def _size(op: str, args: Sequence[Array], value: Array) -> Array:
     """What a function errs by a share of: its value, or what it changes by with its argument, if that is more."""
-    slope = _CONDITIONED.get(PRODUCTS.get(op, op))
-    if slope is None:
+    conditioned = _CONDITIONED.get(PRODUCTS.get(op, op))
+    if conditioned is None:
         return value
+    share, slope, most = conditioned
     t, r = args[-1], args[0] if op in PRODUCTS else 1.0
     with np.errstate(all="ignore"):
-        size: Array = np.fmax(abs(value), abs(quick.mul_exp(r * t * slope(t), -t * t / 2)))
+        change = abs(quick.mul_exp(r * t * slope(t), -share * t * t))
+        size: Array = np.fmax(abs(value), np.fmin(change, most * abs(value)))
     if op in PRODUCTS:  # whose one rounding more is relative to the value
-        whole, alone = PRIMITIVES[op].ulps - 0.5, PRIMITIVES[PRODUCTS[op]].ulps - 0.5
+        whole = PRIMITIVES[op].ulps - 0.5
+        alone = min(PRIMITIVES[PRODUCTS[op]].ulps - 0.5, whole - ONE_ROUNDING)
         size = (size * alone + abs(value) * (whole - alone)) / whole
     found: Array = np.where(np.isfinite(size), size, value)
     return found
@@ -436,10 +439,12 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
 
 _DENSITY = normal.FUNCTIONS["ndtr"].slope["double"]  # at 0
 
-# For functions that are as exact as their argument at best, the derivative with exp(-t^2/2) taken out.
-_CONDITIONED: dict[str, Callable[[Array], Array | float]] = {
-    "ndtr": lambda _: _DENSITY,
-    "dgelu": lambda t: _DENSITY * (2 - t * t),
+# For functions that are as exact as their argument at best the derivative, with exp(-k t^2) taken out, after k; and how
+# many times the value what the argument does counts for, at most.
+_CONDITIONED: dict[str, tuple[float, Callable[[Array], Array | float], float]] = {
+    "ndtr": (0.5, lambda _: _DENSITY, math.inf),
+    "dgelu": (0.5, lambda t: _DENSITY * (2 - t * t), math.inf),
+    "erfc": (1.0, lambda _: 2 / math.sqrt(math.pi), 2.5),
 }
 
 

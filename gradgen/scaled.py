@@ -100,10 +100,11 @@ def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
 
 # Where r is another input, an infinite one stays infinite.
 for _name in VANISHING:
+    _of_number = f"gg_lift_{_name}" if _name in normal.FUNCTIONS else f"mul_{_name}"
     NEEDS[f"lift_{_name}"] = (*NEEDS.get(f"mul_{_name}", ()), f"mul_{_name}")
     C[f"lift_{_name}"] = f"""\
 /* r * {_name}(t), infinite where r is. */
-FN real lift_{_name}(real r, real t) {{ return fabs(r) == real(INFINITY) ? r : mul_{_name}(r, t); }}
+FN real lift_{_name}(real r, real t) {{ return fabs(r) == real(INFINITY) ? r : {_of_number}(r, t); }}
 """
     TORCH[f"lift_{_name}"] = f'''\
 def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:

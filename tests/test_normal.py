@@ -73,6 +73,25 @@ def test_are_as_the_table_says(name: str, dtype: str, library: ctypes.CDLL) -> N
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", ["mul", "lift"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_products_are_as_the_table_says(name: str, kind: str, dtype: str, library: ctypes.CDLL) -> None:
+    """Where the product is just below a power of two a unit of it is half as much."""
+    randoms, row = np.random.default_rng(2), PRIMITIVES[f"{kind}_{name}"]
+    t = np.concatenate([WORST, *(randoms.uniform(low, high, count) for low, high, count in SPANS[:2])]).astype(dtype)
+    r = randoms.uniform(1, 2, t.size).astype(dtype)
+    r[::2] = 2 - r[::2] / 16
+    found = of_c(f"gg_{kind}_{name}", dtype, library)(r, t)
+    errors = []
+    with mpmath.workprec(200):
+        for factor, x, y in zip(r.tolist(), t.tolist(), found.tolist(), strict=True):
+            value, slope = exact(name, mpf(x))
+            errors.append(mixed_error(y, factor * value, abs(factor * x * slope), dtype))
+    allowed = row.ulps if dtype == "float32" else row.double_ulps
+    assert allowed / 2 < max(errors) <= allowed
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_products_have_the_digits_that_vanish_alone(name: str, dtype: str, library: ctypes.CDLL) -> None:
     randoms = np.random.default_rng(1)
