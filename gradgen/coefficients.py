@@ -1,5 +1,6 @@
 """What the C functions of each type are computed with: bounds, parts of constants, and the coefficients of polynomials,
-as C has them, lowest power first. The polynomials interpolate at the Chebyshev nodes of their intervals.
+as C has them, lowest power first. The polynomials interpolate at the Chebyshev nodes of their intervals. What is of one
+type alone, as the parts of a power, stands where it is used.
 """
 
 from __future__ import annotations

@@ -305,7 +305,7 @@ FN real pow_error(real x, real p, real y) {
 TORCH["pow_error"] = '''\
 def pow_error(x: Tensor, p: Tensor, y: Tensor) -> Tensor:
     """What y, computed as x to the power of p, lacks: y (exp(d) - 1), with d = p log|x| - log|y|."""
-    size, found, p = torch.abs(x.double()), torch.abs(y.double()), p.double().expand_as(x)
+    size, p, found = torch.broadcast_tensors(torch.abs(x.double()), p.double(), torch.abs(y.double()))
     log_size, log_found, nothing = torch.log(size), torch.log(found), torch.zeros_like(size)
     product = p * log_size
     more = p * log_less(size, nothing, log_size) - log_less(found, nothing, log_found)

@@ -59,8 +59,8 @@ def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | Non
     """Another process, at work on its end of a connection whose other end is given; it is killed in the end.
 
     It has all that this one has, and whoever reads from it when it is gone finds the end of the connection. None where
-    no such process can be had: a thread of this one might hold what that would wait for, as those of systems other than
-    Linux do.
+    no such process can be had, or another thread might hold what it would wait for: one of Python's, or of the system's
+    libraries, which have some elsewhere than on Linux.
     """
     from multiprocessing import get_context
 
@@ -83,9 +83,9 @@ def helper(help_with: Callable[[Connection], None]) -> Iterator[Connection | Non
             process.join()
 
 
-def _help(is_deaf: bool, help_with: Callable[[Connection], None], theirs: Connection, connection: Connection) -> None:
+def _help(is_deaf: bool, help_with: Callable[[Connection], None], parents: Connection, connection: Connection) -> None:
     """What a helper does, in silence: what goes wrong shows where it is then missed."""
-    theirs.close()
+    parents.close()
     _start_work(is_deaf)
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

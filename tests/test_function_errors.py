@@ -195,3 +195,11 @@ def test_nothing_is_lacking_where_nothing_is_known(
 def test_powers_of_two_are_exact_in_torch() -> None:
     n = torch.arange(-1022, 1024, dtype=torch.float64)
     assert torch.exp2(n).tolist() == [math.ldexp(1, int(k)) for k in n.tolist()]
+
+
+def test_errors_of_powers_broadcast() -> None:
+    """As the powers do: base and exponent may both be smaller than these."""
+    x, p = torch.linspace(0.5, 2, 4)[:, None], torch.linspace(-1, 3, 3)
+    y = x**p
+    whole = _runtime.pow_error(x.expand(4, 3), p.expand(4, 3), y)
+    assert torch.equal(_runtime.pow_error(x, p, y), whole)
