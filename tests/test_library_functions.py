@@ -45,8 +45,8 @@ WITHIN_THE_COMPILER = ("expm1", "atanh", "erf")  # gradgen's own there alone
 C_EXACT = {"ceil", "copysign", "fabs", "floor", "fma", "gg_bits_of_double", "gg_double_of", "isinf", "rint"}
 C_WORDS = {"real", "sizeof", "for", "if", "return", "while", "GG_OVER", "GG_OVER_SQUARE"}  # which are quotients
 TORCH_EXACT = {
-    "abs", "broadcast_tensors", "ceil", "clamp", "copysign", "floor", "full_like", "maximum", "minimum", "ones_like", "round", "sgn",
-    "where", "zeros_like",
+    "abs", "broadcast_tensors", "ceil", "clamp", "copysign", "floor", "full_like", "maximum", "minimum", "ones_like",
+    "round", "sgn", "where", "zeros_like",
 }  # fmt: skip
 # Held against mpmath as the whole of one of gradgen's own
 NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu"]  # in `test_normal`, as are these
