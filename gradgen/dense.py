@@ -120,7 +120,7 @@ class Dense:
             right = Right.of_doubles(exact[where][use], shift[use], self._form)
             return np.array([right.errors(value[where][use]).max(initial=0.0) for value in values])
 
-        least = errors(np.unique(most.argmax(axis=1)))
+        least = errors(np.flatnonzero(np.bincount(most.argmax(axis=1))))
         return np.maximum(least, errors(np.flatnonzero((most > least[:, None]).any(axis=0))))
 
     def _found(self, roots: Sequence[Node]) -> list[Worst]:

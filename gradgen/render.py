@@ -143,6 +143,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        optimized=False,  # each template is rendered a few times at most
     )
     environment.filters.update(
         prefixed=lambda text, prefix: f"{prefix}{text}",
