@@ -42,8 +42,9 @@ def cos_pi(x: Tensor) -> Tensor:
 C["sinc_pi"] = """\
 /* sin(pi x) / (pi x) */
 FN real sinc_pi(real x) {
-    const real u = real(3.141592653589793) * x;
-    return fabs(x) < real(0.5) ? sinc(u) : isinf(x) ? real(0) : sin_pi(x) / u;
+    const real u = real(3.141592653589793) * x, within = fabs(x) < real(0.5) ? u : real(0);
+    const real near = sinc_of(within, gg_near_sine(within, 0)), far = isinf(x) ? real(0) : sin_pi(x) / u;
+    return fabs(x) < real(0.5) ? near : far;
 }
 """
 TORCH["sinc_pi"] = '''\
@@ -63,8 +64,8 @@ C["dsinc_pi"] = f"""\
 /* The derivative of sin(pi x) / (pi x). */
 FN real dsinc_pi(real x) {{
 {_REDUCED}
-    if (isinf(z)) return real(0);
-    return real(fabs(z) < 0.5 ? pi * dsinc_double(pi * z) : (cosine - sine) / z);
+    const double near = pi * dsinc_of(pi * z, 0, 0), far = isinf(z) ? 0 : (cosine - sine) / z;
+    return real(fabs(z) < 0.5 ? near : far);
 }}
 """
 TORCH["dsinc_pi"] = '''\
@@ -74,14 +75,16 @@ def dsinc_pi(x: Tensor) -> Tensor:
     far = torch.where(z.isinf(), 0.0, (cos_pi(z) - sinc_pi(z)) / z)
     return torch.where(z.abs() < 0.5, math.pi * dsinc(math.pi * z), far).to(x.dtype)
 '''
-NEEDS["dsinc_pi"] = ("dsinc_double", "dsinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")
+NEEDS["dsinc_pi"] = ("dsinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")
 
 C["d2sinc_pi"] = f"""\
 /* The second derivative of sin(pi x) / (pi x). */
 FN real d2sinc_pi(real x) {{
 {_REDUCED}
-    if (isinf(z)) return real(0);
-    return real(fabs(z) < 0.95 ? pi * pi * d2sinc_double(pi * z) : -pi * pi * sine - 2 * (cosine - sine) / z / z);
+    const double u = fabs(z) < 0.95 ? pi * z : 0;
+    const double near = pi * pi * d2sinc_of(u, gg_near_sine(u, 0), gg_near_sine(u, 1));
+    const double far = isinf(z) ? 0 : -pi * pi * sine - 2 * (cosine - sine) / z / z;
+    return real(fabs(z) < 0.95 ? near : far);
 }}
 """
 TORCH["d2sinc_pi"] = '''\
@@ -93,4 +96,4 @@ def d2sinc_pi(x: Tensor) -> Tensor:
     far = torch.where(z.isinf(), 0.0, -(math.pi**2) * sine - 2 * (cos_pi(u) - sine) / u / u)
     return torch.where(z.abs() < 0.95, math.pi**2 * d2sinc(math.pi * z), far).to(x.dtype)
 '''
-NEEDS["d2sinc_pi"] = ("d2sinc_double", "d2sinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")
+NEEDS["d2sinc_pi"] = ("d2sinc", "sin_pi", "cos_pi", "sinc", "sinc_pi")

@@ -229,10 +229,14 @@ def erf(x: Tensor) -> Tensor:
 '''
 
 C["cbrt"] = """\
-/* The real cube root: the C library's, then one step of Newton's, for glibc's is off by up to 4 ulps. */
+/* The real cube root: ours, or the C library's and one step of Newton's, for glibc's is off by up to 4 ulps. */
 FN real cube_root(real x) {
+#ifdef gg_cbrt
+    return gg_cbrt(x);
+#else
     const real y = cbrt(x);
     return y == 0 || y - y != 0 ? y : y - (y - x / (y * y)) / 3;
+#endif
 }
 """
 TORCH["cbrt"] = '''\
@@ -248,13 +252,13 @@ def cbrt(x: Tensor) -> Tensor:
 
 C["sinc"] = """\
 /* sin(x) / x, near 0 its Taylor series, 1 - x^2/6 + x^4/120 - ..., nested, which is rounded less. */
-FN real sinc(real x) {
-    const real w = x * x;
+FN real sinc_of(real x, real sine) {
+    const real w = x * x, far = isinf(x) ? real(0) : sine / x;
     real s = 1;
-    if (w > 1) return isinf(x) ? real(0) : sin(x) / x;
     for (int k = 9; k > 0; k--) s = 1 - s * w * real(1.0 / (2 * k * (2 * k + 1)));
-    return s;
+    return w > 1 ? far : s;
 }
+FN real sinc(real x) { return sinc_of(x, sin(x)); }
 """
 TORCH["sinc"] = '''\
 def sinc(x: Tensor) -> Tensor:
@@ -266,21 +270,16 @@ def sinc(x: Tensor) -> Tensor:
     return torch.where(is_far, torch.where(x.isinf(), 0.0, torch.sin(x) / torch.where(is_far, x, 1.0)), s)
 '''
 
-C["dsinc_double"] = """\
-/* (sin(z) / z)' = (cos(z) - sin(z) / z) / z, near 0 its Taylor series, -z/3 + z^3/30 - ..., nested. */
-FN double dsinc_double(double z) {
-    double w = z * z, s = 1;
-    if (isinf(z)) return 0;
-    if (w > 4) return (cos(z) - sin(z) / z) / z;
-    for (int k = 10; k > 0; k--) s = 1 - s * w * (1.0 / (2 * k * (2 * k + 3)));
-    return -z * s / 3;
-}
-"""
 C["dsinc"] = """\
-/* (sin(x) / x)' */
-FN real dsinc(real x) { return real(dsinc_double(x)); }
+/* (sin(z) / z)' = (cos(z) - sin(z) / z) / z, near 0 its Taylor series, -z/3 + z^3/30 - ..., nested. */
+FN double dsinc_of(double z, double sine, double cosine) {
+    const double w = z * z, far = isinf(z) ? 0 : (cosine - sine / z) / z;
+    double s = 1;
+    for (int k = 10; k > 0; k--) s = 1 - s * w * (1.0 / (2 * k * (2 * k + 3)));
+    return w > 4 ? far : -z * s / 3;
+}
+FN real dsinc(real x) { return real(dsinc_of(x, sin((double)x), cos((double)x))); }
 """
-NEEDS["dsinc"] = ("dsinc_double",)
 TORCH["dsinc"] = '''\
 def dsinc(x: Tensor) -> Tensor:
     """(sin(x) / x)' = (cos(x) - sin(x) / x) / x, near 0 its Taylor series, -x/3 + x^3/30 - ..., nested."""
@@ -292,21 +291,16 @@ def dsinc(x: Tensor) -> Tensor:
     return torch.where(z.isinf(), 0.0, y).to(x.dtype)
 '''
 
-C["d2sinc_double"] = """\
-/* (sin(z) / z)'' = -(sin(z) + 2 (cos(z) - sin(z) / z) / z) / z, near 0 its Taylor series, -1/3 + z^2/10 - ... */
-FN double d2sinc_double(double z) {
-    double w = z * z, s = 1;
-    if (isinf(z)) return 0;
-    if (w > 6.25) return -(sin(z) + 2 * (cos(z) - sin(z) / z) / z) / z;
-    for (int k = 12; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
-    return -s / 3;
-}
-"""
 C["d2sinc"] = """\
-/* (sin(x) / x)'' */
-FN real d2sinc(real x) { return real(d2sinc_double(x)); }
+/* (sin(z) / z)'' = -(sin(z) + 2 (cos(z) - sin(z) / z) / z) / z, near 0 its Taylor series, -1/3 + z^2/10 - ... */
+FN double d2sinc_of(double z, double sine, double cosine) {
+    const double w = z * z, far = isinf(z) ? 0 : -(sine + 2 * (cosine - sine / z) / z) / z;
+    double s = 1;
+    for (int k = 12; k > 0; k--) s = 1 - s * w * ((2 * k + 1) / (2.0 * k * (2 * k - 1) * (2 * k + 3)));
+    return w > 6.25 ? far : -s / 3;
+}
+FN real d2sinc(real x) { return real(d2sinc_of(x, sin((double)x), cos((double)x))); }
 """
-NEEDS["d2sinc"] = ("d2sinc_double",)
 TORCH["d2sinc"] = '''\
 def d2sinc(x: Tensor) -> Tensor:
     """(sin(x) / x)'' = -(sin(x) + 2 (cos(x) - sin(x) / x) / x) / x, near 0 its Taylor series, -1/3 + x^2/10 - ..."""

@@ -25,11 +25,23 @@ from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
 ROOT, DENSITY = "0.70710678118654752440084436210484903928L", "0.39894228040143267793994605993438186848L"
 
 OWN = ("exp", "expm1", "log", "log1p", "gg_log1p_unit", "tanh", "erf", "erfc", *NORMAL)
-OWN += ("exp2", "sinh", "cosh", "atan", "asin", "acos")  # where there is a fused multiply-add
+OWN += (
+    "exp2",
+    "sinh",
+    "cosh",
+    "atan",
+    "asin",
+    "acos",
+    "asinh",
+    "acosh",
+    "atanh",
+    "gg_cbrt",
+)  # where there is a fused multiply-add
 UNIT = "gg_log1p_unit"  # log1p of numbers from 0 to 1
 # In the C library's functions; digits of `long double` that the terms of dgelu lose to each other are not missed
 EXACT = {
     UNIT: "log1pl(x)",
+    "gg_cbrt": "cbrtl(x)",
     "gg_mul_ndtr": f"0.5L * erfcl(-x * {ROOT})",
     "gg_mul_dgelu": f"0.5L * erfcl(-x * {ROOT}) + x * expl(-x * x / 2) * {DENSITY}",
 }

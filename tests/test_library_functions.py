@@ -37,7 +37,7 @@ EXACT = {"sqrt": mpmath.sqrt}  # what is no primitive of its own
 ALLOWED_OF_C = {"cbrt": 4.0, "sqrt": 0.5}
 ALLOWED_OF_TORCH = {"sqrt": 0.8}
 # gradgen's own where a multiply-add is fused, the C library's elsewhere
-OWN_WHERE_FUSED = ["exp2", "sinh", "cosh", "atan", "asin", "acos"]
+OWN_WHERE_FUSED = ["exp2", "sinh", "cosh", "atan", "asin", "acos", "asinh", "acosh", "atanh"]
 OF_TWO_WHERE_FUSED = ["pow", "hypot", "atan2"]
 WITHIN_THE_COMPILER = ("expm1", "atanh", "erf")  # gradgen's own there alone
 
@@ -52,7 +52,7 @@ TORCH_EXACT = {
 NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu"]  # in `test_normal`, as are these
 LIFTED = ["gg_lift_ndtr", "gg_lift_dgelu"]
 PRODUCTS = ["gg_mul_exp", *NORMAL, *LIFTED]
-C_INSIDE = {"gg_dgelu", "gg_mul_erfc", "gg_log1p_unit", "gg_near_sine", *PRODUCTS}  # sines in `test_sines`
+C_INSIDE = {"gg_cbrt", "gg_dgelu", "gg_mul_erfc", "gg_log1p_unit", "gg_near_sine", *PRODUCTS}  # sines in `test_sines`
 TORCH_INSIDE = {"lgamma": "loggamma"}
 
 DOMAIN = {
@@ -202,7 +202,8 @@ def compiled(folder: Path, flags: Sequence[str], brief: str = "") -> ctypes.CDLL
     """The functions of NAMES, each of arrays, as kernels have them; `brief` is the text of those with few digits."""
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <tgmath.h>"]
     lines += ["#define FN static inline", _runtime._BITS, brief, _runtime._MATH, _runtime._ELEMENTARY]
-    for name in [*NAMES, "gg_log1p_unit", *PRODUCTS]:
+    lines += ["#ifndef gg_cbrt", "#define gg_cbrt(x) cbrt(x)", "#endif"]
+    for name in [*NAMES, "gg_log1p_unit", "gg_cbrt", *PRODUCTS]:
         for real, dtype in (("float", "float32"), ("double", "float64")):
             more = f"const {real} *y, " if name in (*OF_TWO, *PRODUCTS) else ""
             lines.append(
@@ -344,7 +345,7 @@ def test_products_near_the_ends_of_a_type(dtype: str, library: ctypes.CDLL) -> N
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", *OWN_WHERE_FUSED])
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", "gg_cbrt", *OWN_WHERE_FUSED])
 def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
     """Where the C library's branch: infinities, zeros with their signs, poles, what overflows, what is subnormal."""
     largest, tiny = np.finfo(dtype).max, np.finfo(dtype).tiny
@@ -368,7 +369,7 @@ def test_own_functions_at_the_ends(name: str, dtype: str, library: ctypes.CDLL) 
         np.inf,
     ]
     x = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
-    inverse = {"atan": "arctan", "asin": "arcsin", "acos": "arccos"}.get(name, name)
+    inverse = name.replace("a", "arc", 1) if name.startswith("a") else name.removeprefix("gg_")
     with np.errstate(all="ignore"):
         compute = getattr(np, inverse, None) or np.vectorize(getattr(math, name), [np.float64])
         exact = compute(x.astype(np.longdouble if hasattr(np, inverse) else np.float64)).astype(dtype)

@@ -6,6 +6,7 @@ import ctypes
 import math
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import mpmath
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from building import build
-from test_library_functions import TYPES, compiler
+from test_library_functions import TYPES, compiler, exact
 
 from generated import _runtime as rt
 from gradgen.primitives import PRIMITIVES
@@ -124,6 +125,10 @@ def chord(x: Tensor):
 @op
 def slope(x: Tensor):
     return tan(x)
+
+@op
+def ripple(x: Tensor):
+    return sinc(x)
 """
 
 
@@ -141,13 +146,13 @@ def mixed(dtype: torch.dtype) -> torch.Tensor:
     return x.to(dtype)
 
 
-def assert_is(found: torch.Tensor, exact: Callable[..., mpmath.mpf], *inputs: torch.Tensor) -> None:
+def assert_is(found: torch.Tensor, truth: Callable[..., mpmath.mpf], *inputs: torch.Tensor) -> None:
     """Within the bar of what mpmath makes of the inputs; the scale, which lets pass anything far out, is left out."""
     dtype = str(found.dtype).removeprefix("torch.")
     with mpmath.workprec(1200):
         for y, *at in zip(found.tolist(), *(x.tolist() for x in inputs), strict=True):
             if all(map(math.isfinite, at)):
-                value = exact(*map(mpmath.mpf, at))
+                value = truth(*map(mpmath.mpf, at))
                 largest = max([abs(value), *(abs(x) for x in at if abs(x) < 100)])
                 assert mixed_error(y, value, largest, dtype) <= 4, at
             else:
@@ -170,6 +175,21 @@ def test_far_elements_among_ordinary_ones(waves: object, dtype: torch.dtype) -> 
 def test_tangents(waves: object, dtype: torch.dtype) -> None:
     t = mixed(dtype)
     assert_is(waves.slope(t), mpmath.tan, t)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_sinc_and_its_derivatives(waves: object, dtype: torch.dtype) -> None:
+    """Where they switch from their series to sines, and far out, where ordinary sines no longer do."""
+    t = mixed(dtype)[:-1]
+    at = torch.where(t.isinf(), 7.0, t).requires_grad_()
+    value = waves.ripple(at)
+    (slope,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), at)
+    assert_is(value, mpmath.sinc, at)
+    assert_is(slope, partial(exact, "dsinc"), at)
+    assert_is(second, partial(exact, "d2sinc"), at)
+    far = torch.tensor([math.inf, -math.inf], dtype=dtype)
+    assert waves.ripple(far).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
