@@ -424,10 +424,10 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
     conditioned = _CONDITIONED.get(PRODUCTS.get(op, op))
     if conditioned is None:
         return value
-    share, slope, most = conditioned
+    changed_by, most = conditioned
     t, r = args[-1], args[0] if op in PRODUCTS else 1.0
     with np.errstate(all="ignore"):
-        change = abs(quick.mul_exp(r * t * slope(t), -share * t * t))
+        change = abs(changed_by(r * t, t))
         size: Array = np.fmax(abs(value), np.fmin(change, most * abs(value)))
     if op in PRODUCTS:  # whose one rounding more is relative to the value
         whole = PRIMITIVES[op].ulps - 0.5
@@ -439,12 +439,13 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
 
 _DENSITY = normal.FUNCTIONS["ndtr"].slope["double"]  # at 0
 
-# For functions that are as exact as their argument at best the derivative, with exp(-k t^2) taken out, after k; and how
-# many times the value what the argument does counts for, at most.
-_CONDITIONED: dict[str, tuple[float, Callable[[Array], Array | float], float]] = {
-    "ndtr": (0.5, lambda _: _DENSITY, math.inf),
-    "dgelu": (0.5, lambda t: _DENSITY * (2 - t * t), math.inf),
-    "erfc": (1.0, lambda _: 2 / math.sqrt(math.pi), 2.5),
+# For functions that are as exact as their argument at best a number times the derivative, and how many times the value
+# what the argument does counts for, at most.
+_CONDITIONED: dict[str, tuple[Callable[[Array, Array], Array], float]] = {
+    "ndtr": (lambda r, t: quick.mul_exp(r * _DENSITY, -0.5 * t * t), math.inf),
+    "dgelu": (lambda r, t: quick.mul_exp(r * _DENSITY * (2 - t * t), -0.5 * t * t), math.inf),
+    "dswish": (lambda r, t: quick.mul_logistic_density(r * (2 - t * quick.tanh(t / 2)), t), math.inf),
+    "erfc": (lambda r, t: quick.mul_exp(r * 2 / math.sqrt(math.pi), -t * t), 2.5),
 }
 
 

@@ -94,6 +94,17 @@ def _logistic_density(x: Number) -> Number:
     return e / (1 + e) ** 2
 
 
+def _dswish(x: Number) -> Number:
+    """By its terms, which cancel at -1.28."""
+    if not 2 * abs(x) < RANGE:
+        return slow("dswish")(x)
+    with _widened(gmpy2.get_context().precision):
+        e, a = gmpy2.exp(-abs(x)), abs(x)
+        tail = e * (1 + e - a) / (1 + e) ** 2
+        value = 1 - tail if x > 0 else tail
+    return +value
+
+
 def _softplus(x: Number) -> Number:
     return (x if x > 0 else 0) + gmpy2.log1p(_exp_neg_abs(x))
 
@@ -339,6 +350,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "erfinv": _keeping(_erfinv),
     "ndtr": _keeping(_ndtr),
     "dgelu": _keeping(_dgelu),
+    "dswish": _keeping(_dswish),
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,
     "and": lambda a, b: a and b,

@@ -220,6 +220,17 @@ def _sigmoid_exact(x: Any) -> Any:
     return 1 / (1 + e) if x > 0 else e / (1 + e)
 
 
+def _dswish_exact(x: Any) -> Any:
+    """By its terms, which cancel at -1.28."""
+    if mpmath.isinf(x):
+        return mpmath.mpf(x > 0)
+    with mpmath.workprec(2 * mpmath.mp.prec + _GUARD):  # an input so near to that loses as many digits as it has
+        e, a = _exp(-abs(x)), abs(x)
+        tail = e * (1 + e - a) / (1 + e) ** 2
+        value = 1 - tail if x > 0 else tail
+    return +value
+
+
 def _softplus_exact(x: Any) -> Any:
     return (x if x > 0 else 0) + mpmath.log1p(_exp(-abs(x)))
 
@@ -547,6 +558,14 @@ _ROWS = [
         growth="vanishes, bounded",
         ulps=2.8,
     ),
+    # The derivative of t sigmoid(t)
+    _row(
+        "dswish",
+        lambda y, x: (_f("logistic_density", x) * (2 - x * _f("tanh", x / 2)),),
+        exact=_dswish_exact,
+        growth="vanishes, bounded",
+        ulps=2.2,
+    ),
     _row(
         "softplus",
         lambda y, x: (_f("sigmoid", x),),
@@ -765,6 +784,7 @@ _PRODUCT_SLOPES: dict[str, Callable[[Node, Node], Node]] = {
     "exp": lambda r, t: _f("mul_exp", r, t),
     "sigmoid": lambda r, t: _f("mul_logistic_density", r, t),
     "logistic_density": lambda r, t: -_f("mul_logistic_density", r, t) * _f("tanh", t / 2),
+    "dswish": lambda r, t: _f("mul_logistic_density", r * (2 - t * _f("tanh", t / 2)), t),
     "sech": lambda r, t: -_f("mul_sech", r, t) * _f("tanh", t),
     "erfc": lambda r, t: -_TWO_OVER_SQRT_PI * _f("mul_exp", r, -(t**2)),
     "ndtr": lambda r, t: _NORMAL * _f("mul_exp", r, -(t**2) / 2),

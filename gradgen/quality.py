@@ -30,6 +30,7 @@ _CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", 
 _EXPONENTIAL = 12.0
 _BESIDE_EXPONENTIAL = {
     **{"exp": 1.0, "sigmoid": 6.0, "logistic_density": 8.0, "sech": 8.0, "expm1": 9.0, "softplus": 14.0, "tanh": 18.0},
+    "dswish": 14.0,
     **dict.fromkeys(("erf", "erfc", "ndtr", "dgelu"), 24.0),
 }
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}

@@ -133,6 +133,17 @@ def mul_logistic_density(factor: Array | float, x: Array) -> Array:
     return mul_exp(factor, d) / (1 + e) / (1 + e)
 
 
+def dswish(x: Array) -> Array:
+    return mul_dswish(1.0, x)
+
+
+def mul_dswish(factor: Array | float, x: Array) -> Array:
+    a = np.minimum(abs(x), 2000.0)
+    e = exp(-a)
+    q = ((1 - a) + e) / (1 + e) / (1 + e)
+    return np.where(x < 0, mul_exp(factor * q, -a), factor * (1 - mul_exp(q, -a)))
+
+
 def softplus(x: Array) -> Array:
     return np.maximum(x, 0.0) + log1p(exp(-abs(x)))
 
@@ -255,9 +266,9 @@ def hypot(a: Array, b: Array) -> Array:
 
 
 _NAMED: tuple[Callable[..., Array], ...] = (
-    *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, softplus, logaddexp),
+    *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, dswish, softplus, logaddexp),
     *(pow, erf, erfc, ndtr, dgelu, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
-    *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_erfc, mul_ndtr, mul_dgelu),
+    *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_dswish, mul_erfc, mul_ndtr, mul_dgelu),
 )
 
 # By the names of the table of primitives; a product with an infinite number is a matter of those who have one.

@@ -41,6 +41,7 @@ _IMAGES: dict[str, Range] = {
     "erf": Range(-1, 1),
     "erfc": Range(0, 2, zero=False),
     "ndtr": Range(0, 1, zero=False),
+    "dswish": Range(-0.1, 1.1),
     "dgelu": Range(-0.129, 1.129),
     "cosh": Range(1, _INF, zero=False),
     "sech": Range(0, 1, zero=False),

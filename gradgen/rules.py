@@ -223,6 +223,13 @@ RULES: tuple[Rule, ...] = (
         tried=True,
     ),
     Rule(
+        "sigmoid(u) + u*logistic_density(u)",
+        "dswish(u)",
+        "the terms cancel where u < 0, and either has been rounded",
+        tried=True,
+    ),
+    Rule("sigmoid(-u) - u*logistic_density(u)", "dswish(-u)", "the same of -u, for the density is even", tried=True),
+    Rule(
         "erfc(a*u)",
         "2*ndtr(-sqrt(2)*a*u)",
         "the argument is rounded, and its square tells how much counts",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gradgen import normal
 
-VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc", "ndtr", "dgelu")
+VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc", "dswish", "ndtr", "dgelu")
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
@@ -18,6 +18,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "mul_logistic_density": ("mul_exp",),
     "mul_sech": ("mul_exp",),
     "mul_erfc": ("mul_exp", "product_error"),
+    "mul_dswish": ("product_error",),
     **normal.NEEDS,
 }
 
@@ -98,13 +99,49 @@ def mul_erfc(r: Tensor, t: Tensor) -> Tensor:
     return torch.where(t < threshold, r * torch.special.erfc(t), product)
 '''
 
+C["mul_dswish"] = """\
+/* r * dswish(t), 0 where it is for every number r. */
+FN real mul_dswish(real r, real t) { return gg_mul_dswish(r, t); }
+"""
+TORCH["mul_dswish"] = '''\
+def mul_dswish(r: Tensor, t: Tensor) -> Tensor:
+    """r * dswish(t), 0 where it is for every number r."""
+    s, r = t.double(), r.double()
+    d = torch.where(s >= 0, -s, s).clamp(min=-1464)  # what is no number stays none
+    less, x = 1 + d, torch.exp(d)
+    n, total = less + x, 1 + x
+    square = total * total
+    lost = product_error(total, total, square) + 2 * total * (x - (total - 1))
+    q = n / square
+    more = (n - q * square) - product_error(q, square, q * square) + ((x - (n - less)) - q * lost)
+    q = q + more / square
+    u, e = torch.where(s < 0, r, 1.0), torch.exp(d / 4)
+    near = torch.where(u.abs() > 1, u * x * q, u * q * x)  # which of the products on the way is no subnormal number
+    tail = torch.where(d < -700, u * e * q * e * e * e, near)
+    tail = torch.where((s < -1464) & (r == r), 0, tail)
+    return torch.where(s < 0, tail, r * (1 - tail)).to(t.dtype)
+'''
+C["dswish"] = """\
+/* The derivative of t sigmoid(t). */
+FN real dswish(real t) { return gg_mul_dswish(real(1), t); }
+"""
+NEEDS["dswish"] = ("product_error", "mul_dswish")
+TORCH["dswish"] = '''\
+def dswish(t: Tensor) -> Tensor:
+    """The derivative of t sigmoid(t)."""
+    return mul_dswish(torch.ones_like(t), t)
+'''
+
 # Where r is another input, an infinite one stays infinite.
 for _name in VANISHING:
     _of_number = f"gg_lift_{_name}" if _name in normal.FUNCTIONS else f"mul_{_name}"
     NEEDS[f"lift_{_name}"] = (*NEEDS.get(f"mul_{_name}", ()), f"mul_{_name}")
     C[f"lift_{_name}"] = f"""\
 /* r * {_name}(t), infinite where r is. */
-FN real lift_{_name}(real r, real t) {{ return fabs(r) == real(INFINITY) ? r : {_of_number}(r, t); }}
+FN real lift_{_name}(real r, real t) {{
+    const real product = {_of_number}(r, t);
+    return fabs(r) == real(INFINITY) ? r : product;
+}}
 """
     TORCH[f"lift_{_name}"] = f'''\
 def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:

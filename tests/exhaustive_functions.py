@@ -43,6 +43,8 @@ EXACT = {
     UNIT: "log1pl(x)",
     "gg_cbrt": "cbrtl(x)",
     "gg_mul_ndtr": f"0.5L * erfcl(-x * {ROOT})",
+    "gg_mul_dswish": "(x < 0 ? 1.0L : -1.0L) * expl(-fabsl(x)) * (1 - fabsl(x) + expl(-fabsl(x)))"
+    " / powl(1 + expl(-fabsl(x)), 2) + (x < 0 ? 0.0L : 1.0L)",
     "gg_mul_dgelu": f"0.5L * erfcl(-x * {ROOT}) + x * expl(-x * x / 2) * {DENSITY}",
 }
 STEP = 61

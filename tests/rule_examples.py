@@ -114,6 +114,8 @@ EXAMPLES = {
     "erfc(-sqrt(2)/2*u)/2 + sqrt(2)/(2*sqrt(pi))*(u*exp(-u**2/2))": Example(
         "x/2*(1 + erf(x/sqrt(2)))", by="x", x=-1.25
     ),
+    "sigmoid(u) + u*logistic_density(u)": Example("x*sigmoid(x)", by="x", x=-2.062),
+    "sigmoid(-u) - u*logistic_density(u)": Example("x*sigmoid(-x)", by="x", x=2.062),
     "erfc(a*u)": Example("erfc(x/sqrt(2))*erfc(y/sqrt(2))*erfc(z/sqrt(2))", x=0.7, y=0.7, z=0.9),
     "1 + erf(u)": Example("x/2*(1 + erf(x/sqrt(2)))", x=-8.0),
     "1 - erf(u)": Example("1 - erf(x)", x=6.0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import mpmath
@@ -17,7 +18,6 @@ from nodes import parsed
 
 from generated import _runtime as rt
 from generated.neuron import neuron
-from generated.swish import SwishFunction, swish
 from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, has_marks, marked
 from gradgen.differentiate import gradient
@@ -240,8 +240,8 @@ def with_slope(text: str) -> tuple[Choice, Node, Node]:
 
 
 def test_types_of_16_bits_have_a_form_of_their_own_where_it_takes_fewer_instructions() -> None:
-    """The gradient of swish is a selection between fractions of an exponential, for all digits of float32."""
-    choice, value, slope = with_slope("x*sigmoid(x)")
+    """The gradient is a selection between fractions of an exponential, for all digits of float32."""
+    choice, value, slope = with_slope("(x + 1)*sigmoid(x)")
     assert choice.of_halves([value]) is None
     of_halves = choice.of_halves([slope])
     assert of_halves is not None
@@ -279,21 +279,29 @@ def test_no_form_does_where_all_are_no_numbers_somewhere() -> None:
     assert choice.of_halves([node]) is None
 
 
+BESIDE_GATE = """
+@op
+def f(x: Tensor, k: float = 1.0):
+    return (1 + x) / (1 + exp(-k * x))
+"""
+
+
 @pytest.mark.parametrize("beta", [0.0, 1e-3, 1.0, 1e30])
-def test_forms_of_16_bits_are_for_the_defaults(beta: float) -> None:
+def test_forms_of_16_bits_are_for_the_defaults(beta: float, tmp_path: Path) -> None:
     """At which they were looked at: with a large beta a product of theirs underflows."""
-    kernel = SwishFunction.backward_kernel
+    module, _ = build(BESIDE_GATE, tmp_path)
+    kernel = module.FFunction.backward_kernel
     assert kernel.narrow.halves
     assert not kernel.halves
     x = torch.tensor([-5.8125, 1e20, 0.5, -3.9e-29, 2e-31], dtype=torch.bfloat16, requires_grad=True)
     double = x.detach().double().requires_grad_()
-    (slope,) = torch.autograd.grad(swish(x, beta).sum(), x)
-    (expected,) = torch.autograd.grad(swish(double, beta).sum(), double)
+    (slope,) = torch.autograd.grad(module.f(x, beta).sum(), x)
+    (expected,) = torch.autograd.grad(module.f(double, beta).sum(), double)
     torch.testing.assert_close(slope, expected.to(torch.bfloat16), rtol=2.0**-7, atol=0)
 
 
 def test_what_is_generated_has_both(tmp_path: Path) -> None:
-    module, _ = build(GATE, tmp_path)
+    module, _ = build(BESIDE_GATE, tmp_path)
     kernel = module._F_BACKWARD
     assert kernel.halves != kernel.code
     assert "?" in kernel.code
@@ -379,13 +387,14 @@ def test_extended_nodes_correct_functions_too() -> None:
 
 def test_of_moderate_inputs_float32_needs_no_float64() -> None:
     """Exponentials of what is larger vanish, beside values that make up for them."""
-    value = parsed("y*x*sigmoid(x)")
-    (slope,) = gradient(value, [value.graph.input("x")])
-    choice = Choice(Problem([value, slope], [], ["x", "y"], {}))
-    assert not has_marks([choice.form(value), choice.form(slope)])
-    assert choice.arithmetic([value]) == Arithmetic(("float32",), ("float32",), (("float32", 6),))
-    assert choice.arithmetic([value, slope]).wide == ("float32",)
-    assert not choice.arithmetic([value, slope]).moderate
+    moderate = Arithmetic(("float32",), ("float32",), (("float32", 6),))
+    for text, expected in (("y*x*sigmoid(x)", moderate), ("y*x*tanh(x)", replace(moderate, moderate=()))):
+        value = parsed(text)
+        (slope,) = gradient(value, [value.graph.input("x")])
+        choice = Choice(Problem([value, slope], [], ["x", "y"], {}))
+        assert not has_marks([choice.form(value), choice.form(slope)])
+        assert choice.arithmetic([value]).moderate
+        assert choice.arithmetic([slope] if text.endswith("tanh(x)") else [value, slope]) == expected
 
 
 GATED = """

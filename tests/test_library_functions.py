@@ -49,7 +49,7 @@ TORCH_EXACT = {
     "round", "sgn", "where", "zeros_like",
 }  # fmt: skip
 # Held against mpmath as the whole of one of gradgen's own
-NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu"]  # in `test_normal`, as are these
+NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu", "gg_mul_dswish"]  # in `test_normal`, as are these
 LIFTED = ["gg_lift_ndtr", "gg_lift_dgelu"]
 PRODUCTS = ["gg_mul_exp", *NORMAL, *LIFTED]
 C_INSIDE = {"gg_cbrt", "gg_dgelu", "gg_mul_erfc", "gg_log1p_unit", "gg_near_sine", *PRODUCTS}  # sines in `test_sines`

@@ -1,4 +1,4 @@
-"""The normal distribution function and the derivative of GELU, as kernels and torch compute them, against mpmath."""
+"""The normal distribution function and the derivatives of GELU and Swish in kernels and torch, against mpmath."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from gradgen.normal import FUNCTIONS
 from gradgen.primitives import PRIMITIVES
 from gradgen.ulp import mixed_error
 
+NAMES = [*FUNCTIONS, "dswish"]
+KINDS = [*((name, kind) for name in FUNCTIONS for kind in ("mul", "lift")), ("dswish", "mul")]
 # Where they are off by most, by a search of a million numbers each; what is about the cuts is drawn at random
 WORST = (
     -1.22071755,
@@ -26,9 +28,14 @@ WORST = (
     -1.0955526742026147,
     -0.9263069583354592,
     -1.2235070110769606,
+    -2.34250951,
+    -0.545030773,
+    -0.28383437,
+    0.0128002362,
 )
 SPANS = ((-2, -0.5, 2000), (-1.3, 1.3, 1000), (-9, 9, 500), (-40, 0, 500))
 FAR = {"float32": (13, 19), "float64": (37, 53)}  # where they are too small alone
+FAR_OF_DSWISH = {"float32": (88, 190), "float64": (710, 1450)}
 
 
 @pytest.fixture(scope="module", params=[(), _runtime._FOR_THIS_PROCESSOR], ids=["plain", "native"])
@@ -45,6 +52,10 @@ def of_torch(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
 
 def exact(name: str, t: mpf) -> tuple[mpf, mpf]:
     """The value, and the derivative."""
+    if name == "dswish":
+        e, a = mpmath.exp(-abs(t)), abs(t)
+        tail, density = e * (1 + e - a) / (1 + e) ** 2, e / (1 + e) ** 2
+        return (tail if t < 0 else 1 - tail), density * (2 - t * mpmath.tanh(t / 2))
     value, density = mpmath.erfc(-t / mpmath.sqrt(2)) / 2, mpmath.npdf(t)
     return (value, density) if name == "ndtr" else (value + t * density, (2 - t**2) * density)
 
@@ -62,7 +73,7 @@ def off(name: str, dtype: str, compute: Callable[[np.ndarray, np.ndarray], np.nd
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", NAMES)
 def test_are_as_the_table_says(name: str, dtype: str, library: ctypes.CDLL) -> None:
     randoms = np.random.default_rng(0)
     t = np.concatenate([WORST, *(randoms.uniform(low, high, count) for low, high, count in SPANS)])
@@ -73,8 +84,7 @@ def test_are_as_the_table_says(name: str, dtype: str, library: ctypes.CDLL) -> N
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("kind", ["mul", "lift"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_products_are_as_the_table_says(name: str, kind: str, dtype: str, library: ctypes.CDLL) -> None:
     """Where the product is just below a power of two a unit of it is half as much."""
     randoms, row = np.random.default_rng(2), PRIMITIVES[f"{kind}_{name}"]
@@ -92,10 +102,11 @@ def test_products_are_as_the_table_says(name: str, kind: str, dtype: str, librar
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", NAMES)
 def test_products_have_the_digits_that_vanish_alone(name: str, dtype: str, library: ctypes.CDLL) -> None:
     randoms = np.random.default_rng(1)
-    t = -randoms.uniform(*FAR[dtype], 300).astype(TYPES[dtype])
+    far = (FAR_OF_DSWISH if name == "dswish" else FAR)[dtype]
+    t = -randoms.uniform(*far, 300).astype(TYPES[dtype])
     with mpmath.workprec(200):
         alone = [exact(name, mpf(x))[0] for x in t.tolist()]
         tiny, eps = (mpf(float(x)) for x in (np.finfo(TYPES[dtype]).tiny, np.finfo(TYPES[dtype]).eps))
@@ -103,27 +114,36 @@ def test_products_have_the_digits_that_vanish_alone(name: str, dtype: str, libra
         for compute in (of_c(f"gg_mul_{name}", dtype, library), of_torch(name)):
             for factor, value, got in zip(r.tolist(), alone, compute(r, t).tolist(), strict=True):
                 right = factor * value
-                conditioned = FAR[dtype][1] ** 2 * eps / 2
+                conditioned = (far[1] if name == "dswish" else far[1] ** 2 / 2) * eps
                 assert abs(got - right) <= max(8 * conditioned * abs(right), 4 * tiny * eps)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_ends(name: str, dtype: str, library: ctypes.CDLL) -> None:
     inf, nan, most = np.inf, np.nan, float(np.finfo(TYPES[dtype]).max)
     cases = [
         *((1.0, -inf, 0.0), (1.0, inf, 1.0), (1.0, 0.0, 0.5), (1.0, -0.0, 0.5), (1.0, nan, nan), (nan, 1.0, nan)),
-        *((most, -inf, 0.0), (inf, -1e4, 0.0), (-inf, 3.0, -inf), (inf, 1.0, inf), (nan, -inf, nan), (most, 9.0, most)),
+        *(
+            (most, -inf, 0.0),
+            (inf, -1e4, 0.0),
+            (-inf, 3.0, -inf),
+            (inf, 1.0, inf),
+            (nan, -inf, nan),
+            (most, 99.0, most),
+        ),
         *((0.0, -3.0, 0.0), (-most, -1e30, 0.0), (1.0, -1e30, 0.0), (1.0, 1e30, 1.0)),
     ]
     r, t, right = (np.array(column, TYPES[dtype]) for column in zip(*cases, strict=True))
     for compute in (of_c(f"gg_mul_{name}", dtype, library), of_torch(name)):
         np.testing.assert_array_equal(compute(r, t), right)
+    if name == "dswish":
+        return
     lifted = np.isfinite(r) | np.isnan(r)  # what is infinite is seen to before
     np.testing.assert_array_equal(of_c(f"gg_lift_{name}", dtype, library)(r, t)[lifted], right[lifted])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", NAMES)
 def test_torch_differentiates_them(name: str) -> None:
     t = torch.tensor([-3.0, -1.5, -0.75, -0.1, 0.0, 0.5, 0.9, 1.3, 4.0], dtype=torch.float64, requires_grad=True)
     (slopes,) = torch.autograd.grad(getattr(_runtime, name)(t).sum(), t)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import gallery
 import pytest
 import torch
+from building import build
 from gallery import DTYPES, EACH_FUNCTION, Op, first
 
 rt = gallery.runtime()
@@ -44,3 +46,41 @@ def is_gcc() -> bool:
 def test_the_loop_is_vectorised(op: Op, dtype: torch.dtype) -> None:
     found = {kernel.name: is_vectorised(kernel, dtype) for kernel in op.kernels.values()}
     assert all(found.values()), found
+
+
+SPEC = """
+@op
+def swiglu(gate: Tensor, value: Tensor):
+    return gate / (1 + exp(-gate)) * value
+
+@op
+def area(x: Tensor):
+    return asinh(x)
+
+@op
+def other_area(x: Tensor):
+    return atanh(x)
+
+@op
+def third_area(x: Tensor):
+    return acosh(x)
+
+@op
+def root(x: Tensor):
+    return cbrt(x)
+
+@op
+def ripple(x: Tensor):
+    return sinc(x)
+"""
+
+
+@pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
+def test_products_with_inputs_and_functions_of_our_own_are(tmp_path: Path) -> None:
+    """What selects, as a product with an infinite number, or a series near 0, selects among what is computed."""
+    module, _ = build(SPEC, tmp_path)
+    kernels = [kernel for kernel in vars(module).values() if isinstance(kernel, module.rt.Kernel)]
+    assert len(kernels) == 18
+    for dtype in (torch.float32, torch.float64):
+        found = {kernel.name: is_vectorised(kernel, dtype) for kernel in kernels if "double" not in kernel.name}
+        assert all(found.values()), (dtype, found)
