@@ -250,15 +250,19 @@ class Choice:
         def do(power: int) -> bool:
             if any(self.moderate(node, power) > bar for node in known):
                 return False
-            seen = filter(self._standing.references.is_quick, forms) if dtype in _ROUGH else ()
-            return all(self._does(form, form, bar, 2.0**power) for form in seen)
+            seen = [*filter(self._standing.references.is_quick, forms)]
+            if dtype in _ROUGH:
+                return all(self._does(form, form, bar, 2.0**power) for form in seen)
+            return all(self._does(form, form, within=2.0**power, at_edges=True) for form in seen)
 
         return next(filter(do, powers), None)
 
-    def _does(self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf) -> bool:
-        """Whether a form does for types of 16 bits where another one is exact."""
+    def _does(
+        self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf, at_edges: bool = False
+    ) -> bool:
+        """Whether a form does in float arithmetic where another one is exact."""
         tensors, hyper = self._standing.tensors, self._standing.hyper
-        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within)
+        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within, at_edges)
 
     def moderate(self, node: Node, power: int) -> float:
         """The error of float32 without corrections where no input is very small, or larger than this power of two."""

@@ -28,6 +28,8 @@ _TUPLES = 1 << 14
 _POWERS = ((-7, 9), (-132, 129))  # of ordinary inputs, and of all that bfloat16 has, by turns,
 _EDGES = (-126, -63, -42, 41, 62, 126)  # and of those whose powers overflow or vanish
 _SPECIAL = (0.0, -0.0, math.inf, -math.inf, 2.0**128 - 2.0**120, 2.0**120 - 2.0**128)
+_EXPONENTS = (-2, 5)  # powers of two of what is beside an argument at which exponentials overflow, or vanish,
+_OVERFLOWING = (80.0, 110.0)  # which are of this size, or by a power of two less or more
 _DIGITS = 11  # those of float16, among which are those of bfloat16
 
 
@@ -38,6 +40,7 @@ def does(
     hyper: Mapping[str, float | bool],
     most: float = MOST,
     within: float = math.inf,
+    at_edges: bool = False,
 ) -> bool:
     """Whether float32 arithmetic makes of a form what float64 makes of another one, but for what 16 bits do not tell.
 
@@ -47,6 +50,7 @@ def does(
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
         most: the error in units of float32 that is none.
+        at_edges: whether all tuples are to have inputs at which exponentials overflow or vanish.
         within: the largest size of inputs that are looked at, if it is a number; the least then is `LEAST_MODERATE`.
 
     Returns:
@@ -54,7 +58,7 @@ def does(
     """
     if not all(is_quick(topological([node])) for node in (form, other)):
         return False
-    every = _numbers() if len(tensors) == 1 else _tuples(len(tensors))
+    every = _numbers() if len(tensors) == 1 else _tuples(len(tensors)) if not at_edges else _edges(len(tensors))
     if within < math.inf:
         size = abs(every)
         every = every[:, ((size == 0) | ((size >= 2.0**LEAST_MODERATE) & (size <= within))).all(axis=0)]
@@ -101,6 +105,21 @@ def _numbers() -> Array:
 def _doubles(numbers: Array) -> Array:
     found: Array = numbers[~np.isnan(numbers)].astype(np.float64)
     return found
+
+
+@cache
+def _edges(count: int) -> Array:
+    """Numbers for so many inputs, each a row: in each column one or two at which exponentials overflow, or vanish."""
+    randoms = random.Random(1)
+
+    def column(k: int) -> list[float]:
+        numbers = [randoms.choice([1, -1]) * 2.0 ** randoms.uniform(*_EXPONENTS) for _ in range(count)]
+        for one in randoms.sample(range(count), 1 + k % 2):
+            numbers[one] = randoms.choice([1, -1]) * randoms.uniform(*_OVERFLOWING) * 2.0 ** randoms.randrange(-2, 2)
+        return numbers
+
+    every: Array = np.array([column(k) for k in range(_TUPLES)]).T
+    return every.astype(np.float32).astype(np.float64)
 
 
 @cache

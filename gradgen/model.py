@@ -24,6 +24,7 @@ from gradgen import composed, mpfr, normal, quick
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
 from gradgen.primitives import FUNCTION_ERRORS, ONE_ROUNDING, PRIMITIVES, PRODUCTS
+from gradgen.scaled import SIGNED
 from gradgen.ulp import MANTISSA, SMALLEST_EXPONENT
 
 Point = Mapping[str, float | bool]
@@ -398,7 +399,10 @@ def _quick_function(op: str, args: Sequence[Array], form: Format, places: Array)
 
 def _of_infinite(op: str, value: Array, r: Array, scaled_up: Array) -> Array:
     """r * f(t), for an infinite r what the texts of `scaled` have: r, or 0 where even f(t) times 2**64 is."""
-    return r if op.startswith("lift_") else np.where(scaled_up == 0, 0.0, value)
+    if not op.startswith("lift_"):
+        return np.where(scaled_up == 0, 0.0, value)
+    is_negative = (scaled_up < 0) | ((scaled_up == 0) & (PRODUCTS[op] in SIGNED))
+    return np.where(is_negative, -r, r)
 
 
 def _lacking(op: str, args: Sequence[Array], form: Format, places: Array) -> Array:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from gradgen import normal
 
-VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc", "dswish", "ndtr", "dgelu")
+SIGNED = ("dswish", "dgelu")  # negative where they vanish, the others are positive
+VANISHING = ("exp", "sigmoid", "logistic_density", "sech", "erfc", "ndtr", *SIGNED)
 
 C: dict[str, str] = {}
 TORCH: dict[str, str] = {}
@@ -33,7 +34,7 @@ def mul_exp(r: Tensor, t: Tensor) -> Tensor:
     far = (t < least) | (t > most)
     e = torch.exp(torch.where(far, torch.clamp(t, -gone, gone) / 4, t))
     product = torch.where(far, r * e * e * e * e, r * e)
-    return torch.where((t < -gone) & (r == r), 0, torch.where(t == math.inf, r * t, product))
+    return torch.where((t < -gone) & (r.abs() == math.inf), 0, torch.where(t == math.inf, r * t, product))
 '''
 
 C["mul_sigmoid"] = """\
@@ -118,7 +119,7 @@ def mul_dswish(r: Tensor, t: Tensor) -> Tensor:
     u, e = torch.where(s < 0, r, 1.0), torch.exp(d / 4)
     near = torch.where(u.abs() > 1, u * x * q, u * q * x)  # which of the products on the way is no subnormal number
     tail = torch.where(d < -700, u * e * q * e * e * e, near)
-    tail = torch.where((s < -1464) & (r == r), 0, tail)
+    tail = torch.where((s < -1464) & (r.abs() == math.inf), 0, tail)
     return torch.where(s < 0, tail, r * (1 - tail)).to(t.dtype)
 '''
 C["dswish"] = """\
@@ -132,19 +133,25 @@ def dswish(t: Tensor) -> Tensor:
     return mul_dswish(torch.ones_like(t), t)
 '''
 
-# Where r is another input, an infinite one stays infinite.
+# Where r is another input, an infinite one stays infinite, with the sign of the product; no number stays none.
 for _name in VANISHING:
     _of_number = f"gg_lift_{_name}" if _name in normal.FUNCTIONS else f"mul_{_name}"
     NEEDS[f"lift_{_name}"] = (*NEEDS.get(f"mul_{_name}", ()), f"mul_{_name}")
+    _one_for_infinity = "isinf(r) ? copysign(real(1), r) : r" if _name in SIGNED else "r"
+    _kept = "product + copysign(real(INFINITY), product)" if _name in SIGNED else "t == t ? r : t"
     C[f"lift_{_name}"] = f"""\
 /* r * {_name}(t), infinite where r is. */
 FN real lift_{_name}(real r, real t) {{
-    const real product = {_of_number}(r, t);
-    return fabs(r) == real(INFINITY) ? r : product;
+    const real product = {_of_number}({_one_for_infinity}, t), kept = {_kept};
+    return isinf(r) ? kept : product;
 }}
 """
+    _one_for_infinity = "torch.where(r.abs() == math.inf, torch.sgn(r), r)" if _name in SIGNED else "r"
+    _kept = "product + torch.copysign(torch.full_like(product, math.inf), product)"
+    _kept = _kept if _name in SIGNED else "torch.where(t == t, r, t)"
     TORCH[f"lift_{_name}"] = f'''\
 def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:
     """r * {_name}(t), infinite where r is."""
-    return torch.where(torch.abs(r) == math.inf, r, mul_{_name}(r, t))
+    product = mul_{_name}({_one_for_infinity}, t)
+    return torch.where(r.abs() == math.inf, {_kept}, product)
 '''

@@ -397,6 +397,16 @@ def test_of_moderate_inputs_float32_needs_no_float64() -> None:
         assert choice.arithmetic([slope] if text.endswith("tanh(x)") else [value, slope]) == expected
 
 
+def test_float_does_for_no_input_of_which_an_exponential_overflows_on_the_way(tmp_path: Path) -> None:
+    """x*exp(y) is infinite where x*exp(y)*sigmoid(x) is a number: for elements of a size that makes none so."""
+    module, _ = build("@op\ndef f(x: Tensor, y: Tensor):\n    return exp(y)*x/(1 + exp(-x))\n", tmp_path)
+    assert all(most < 2.0**7 for most in module._F.moderate.values())
+    y = torch.linspace(80, 89, 2000, dtype=torch.float64).float()
+    x = torch.tensor([0.98886, 2.0, -0.5, 0.01]).repeat(500)
+    exact = y.double().exp() * x.double() * x.double().sigmoid()
+    torch.testing.assert_close(module.f(x, y).double(), exact.float().double(), rtol=2e-5, atol=0)
+
+
 GATED = """
 from sympy import exp
 from gradgen import Tensor, op

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 import torch
+from building import build
 from mpmath import mpf
 from test_library_functions import TYPES, compiled, compiler, of_c
 
@@ -159,3 +163,36 @@ def test_an_implementation_is_of_one_function() -> None:
             beside = np.array([np.nextafter(cut, TYPES[dtype](0)), cut, np.nextafter(cut, TYPES[dtype](2))])
             for sign in (1, -1):
                 assert off(name, dtype, of_torch(name), sign * beside) <= PRIMITIVES[name].ulps + 1.2
+
+
+GATES = """
+@op
+def swiglu(t: Tensor, r: Tensor):
+    return t / (1 + exp(-t)) * r
+
+@op
+def geglu(t: Tensor, r: Tensor):
+    return t * (1 + erf(t / sqrt(2))) / 2 * r
+
+@op
+def grown(t: Tensor, r: Tensor):
+    return r * exp(t)
+"""
+
+
+@pytest.fixture(scope="module")
+def gates(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return build(GATES, tmp_path_factory.mktemp("gates"))[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("path", ["cpu", "torch"])
+@pytest.mark.parametrize("name", ["swiglu", "geglu", "grown"])
+def test_an_infinite_input_keeps_the_sign_of_the_product(name: str, path: str, dtype: torch.dtype, gates: Any) -> None:
+    t = torch.tensor([-math.inf, -1e4, -60.0, -20.0, -2.0, -0.5, 0.0, 3.0, math.nan], dtype=dtype, requires_grad=True)
+    negative = torch.zeros_like(t) if name == "grown" else (t < -1).to(dtype)
+    for r in (math.inf, -math.inf):
+        with gates.rt.force_path("torch") if path == "torch" else nullcontext():
+            (slope,) = torch.autograd.grad(getattr(gates, name)(t, torch.full_like(t, r)).sum(), t)
+        assert slope[:-1].tolist() == (r * (1 - 2 * negative))[:-1].tolist()
+        assert slope[-1].isnan()
