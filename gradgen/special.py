@@ -56,12 +56,18 @@ def unit(a: Tensor, h: Tensor) -> Tensor:
 '''
 
 C["maximum"] = """\
-/* The larger of the two, NaN where either is. */
-FN real maximum(real a, real b) { return a > b || a != a ? a : b; }
+/* The larger of the two, NaN where either is; with one condition for both of two that are nested no loop is vectorised. */
+FN real maximum(real a, real b) {
+    const real larger = a > b ? a : b;
+    return a != a ? a : larger;
+}
 """
 C["minimum"] = """\
 /* The smaller of the two, NaN where either is. */
-FN real minimum(real a, real b) { return a < b || a != a ? a : b; }
+FN real minimum(real a, real b) {
+    const real smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+}
 """
 
 TORCH["modulus"] = '''\
@@ -72,7 +78,10 @@ def modulus(x: Tensor) -> Tensor:
 
 C["sgn"] = """\
 /* The sign; zeros and NaN stay what they are. */
-FN real sgn(real x) { return x > 0 ? real(1) : x < 0 ? real(-1) : x; }
+FN real sgn(real x) {
+    const real below = x < 0 ? real(-1) : x;
+    return x > 0 ? real(1) : below;
+}
 """
 TORCH["sgn"] = '''\
 def sgn(x: Tensor) -> Tensor:

@@ -911,6 +911,8 @@ BRIEF = {
     "erfc": torch.erfc,
     "brief_inverse": torch.reciprocal,
 }
+
+
 def _mul_dswish(r: Tensor, t: Tensor) -> Tensor:
     a, e = t.abs(), torch.exp(-t.abs())
     tail = e * (1 + e - a) / (1 + e) ** 2
