@@ -56,7 +56,7 @@ def unit(a: Tensor, h: Tensor) -> Tensor:
 '''
 
 C["maximum"] = """\
-/* The larger of the two, NaN where either is; with one condition for both of two that are nested no loop is vectorised. */
+/* The larger of the two, NaN where either is. As one condition GCC does not vectorise it within a minimum. */
 FN real maximum(real a, real b) {
     const real larger = a > b ? a : b;
     return a != a ? a : larger;
