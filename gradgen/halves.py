@@ -58,7 +58,8 @@ def does(
     """
     if not all(is_quick(topological([node])) for node in (form, other)):
         return False
-    every = _numbers() if len(tensors) == 1 else _tuples(len(tensors)) if not at_edges else _edges(len(tensors))
+    tuples = _edges if at_edges else _tuples
+    every = _numbers() if len(tensors) == 1 else tuples(len(tensors))
     if within < math.inf:
         size = abs(every)
         every = every[:, ((size == 0) | ((size >= 2.0**LEAST_MODERATE) & (size <= within))).all(axis=0)]

@@ -147,8 +147,8 @@ FN real lift_{_name}(real r, real t) {{
 }}
 """
     _one_for_infinity = "torch.where(r.abs() == math.inf, torch.sgn(r), r)" if _name in SIGNED else "r"
-    _kept = "product + torch.copysign(torch.full_like(product, math.inf), product)"
-    _kept = _kept if _name in SIGNED else "torch.where(t == t, r, t)"
+    _signed = "product + torch.copysign(torch.full_like(product, math.inf), product)"
+    _kept = _signed if _name in SIGNED else "torch.where(t == t, r, t)"
     TORCH[f"lift_{_name}"] = f'''\
 def lift_{_name}(r: Tensor, t: Tensor) -> Tensor:
     """r * {_name}(t), infinite where r is."""

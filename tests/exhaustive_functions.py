@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from test_library_functions import NORMAL, TYPES, compiled, compiler, of_c
+from test_library_functions import NORMAL, OWN_WHERE_FUSED, TYPES, compiled, compiler, of_c
 
 from generated import _runtime
 from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
@@ -25,18 +25,7 @@ from gradgen.ulp import LARGEST, MANTISSA, SMALLEST_EXPONENT
 ROOT, DENSITY = "0.70710678118654752440084436210484903928L", "0.39894228040143267793994605993438186848L"
 
 OWN = ("exp", "expm1", "log", "log1p", "gg_log1p_unit", "tanh", "erf", "erfc", *NORMAL)
-OWN += (
-    "exp2",
-    "sinh",
-    "cosh",
-    "atan",
-    "asin",
-    "acos",
-    "asinh",
-    "acosh",
-    "atanh",
-    "gg_cbrt",
-)  # where there is a fused multiply-add
+OWN += (*OWN_WHERE_FUSED, "gg_cbrt")
 UNIT = "gg_log1p_unit"  # log1p of numbers from 0 to 1
 # In the C library's functions; digits of `long double` that the terms of dgelu lose to each other are not missed
 EXACT = {
