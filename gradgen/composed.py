@@ -35,8 +35,7 @@ def _sigmoid(by: Others, x: Array) -> Array:
 
 def _logistic_density(by: Others, x: Array) -> Array:
     e = by.function("exp", -abs(x))
-    total = by.rounded(1 + e)
-    return by.rounded(e / by.rounded(total * total))
+    return by.rounded(e / by.rounded(1 + by.rounded(e * e + 2 * e)))
 
 
 def _softplus(by: Others, x: Array) -> Array:
@@ -66,8 +65,8 @@ def _mul_sigmoid(by: Others, r: Array, t: Array) -> Array:
 
 def _mul_logistic_density(by: Others, r: Array, t: Array) -> Array:
     d = -abs(t)
-    total = by.rounded(1 + by.function("exp", d))
-    return by.rounded(by.function("mul_exp", r, d) / by.rounded(total * total))
+    e = by.function("exp", d)
+    return by.rounded(by.function("mul_exp", r, d) / by.rounded(1 + by.rounded(e * e + 2 * e)))
 
 
 def _mul_sech(by: Others, r: Array, t: Array) -> Array:

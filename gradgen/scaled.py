@@ -54,16 +54,16 @@ def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
 C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
 FN real mul_logistic_density(real r, real t) {
-    const real d = -fabs(t), sum = 1 + exp(d);
-    return GG_OVER_SQUARE(mul_exp(r, d), sum);
+    const real d = -fabs(t), e = exp(d);
+    return GG_OVER_SQUARE(mul_exp(r, d), e);
 }
 """
 TORCH["mul_logistic_density"] = '''\
 def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:
     """r * logistic_density(t), 0 where the density is."""
     d = torch.where(t >= 0, -t, t)
-    total = 1 + torch.exp(d)
-    return mul_exp(r, d) / (total * total)
+    e = torch.exp(d)
+    return mul_exp(r, d) / (1 + e * (2 + e))
 '''
 
 C["mul_sech"] = """\

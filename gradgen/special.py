@@ -109,14 +109,14 @@ C["logistic_density"] = """\
 /* The derivative of the logistic function, e / (1 + e)^2. */
 FN real logistic_density(real x) {
     real e = exp(-fabs(x));
-    return GG_OVER_SQUARE(e, 1 + e);
+    return GG_OVER_SQUARE(e, e);
 }
 """
 TORCH["logistic_density"] = '''\
 def logistic_density(x: Tensor) -> Tensor:
     """The derivative of the logistic function, e / (1 + e)^2."""
     e = torch.exp(torch.where(x >= 0, -x, x))
-    return e / ((1 + e) * (1 + e))
+    return e / (1 + e * (2 + e))
 '''
 
 C["softplus"] = """\

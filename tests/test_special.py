@@ -52,7 +52,7 @@ typedef {type} real;
 #define real(x) ((real) (x))
 #define FN static inline
 #define GG_OVER(a, b) ((a) / (b))
-#define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
+#define GG_OVER_SQUARE(a, e) ((a) / (1 + (e) * (2 + (e))))
 #define gg_log1p_unit log1p
 #define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 """
@@ -60,7 +60,7 @@ CUDA_PRELUDE = """\
 typedef {type} real;
 #define FN static __device__ __forceinline__
 #define GG_OVER(a, b) ((a) / (b))
-#define GG_OVER_SQUARE(a, b) ((a) / ((b) * (b)))
+#define GG_OVER_SQUARE(a, e) ((a) / (1 + (e) * (2 + (e))))
 #define gg_log1p_unit log1p
 #define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 #define NAN __int_as_float(0x7fc00000)
