@@ -12,6 +12,7 @@ from gallery import OPS, Op, as_tuple, total
 from torch import Tensor
 
 from generated.losses import _BCE_WITH_LOGITS_BACKWARD, bce_with_logits
+from generated.neuron import neuron
 
 rt = gallery.runtime()
 
@@ -92,7 +93,7 @@ def test_one_gradient_alone(wanted: tuple[bool, bool]) -> None:
 
 
 @pytest.mark.usefixtures("_threads")
-@pytest.mark.parametrize("shapes", [((1 << 20,), (1,)), ((3000, 200), (200,)), ((64, 8000), (64, 1))], ids=str)
+@pytest.mark.parametrize("shapes", [((1 << 20,), (1,)), ((3000, 200), (200,)), ((64, 8000), (64, 1)), ((40, 9001), (9001,))], ids=str)
 def test_the_number_of_threads_changes_nothing(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     x, y, grad = (sample(shape, torch.float64, k) for k, shape in enumerate([*shapes, shapes[0]]))
     found = []
@@ -120,6 +121,26 @@ def test_terms_are_not_rounded_before_they_are_added() -> None:
     (found,) = torch.autograd.grad(bce_with_logits(x * 1.0078125, y), y, grad)
     product = [1.0078125 * 1.0078125, 1.0078125]  # the first of which is no bfloat16
     assert found.item() == torch.tensor(-sum(product) * (1 << 15)).bfloat16().item()
+
+
+@pytest.mark.parametrize("far", [(), (5,), (0, 511, 512, 699)], ids=str)
+def test_terms_of_elements_that_are_computed_in_float_and_in_double(far: tuple[int, ...]) -> None:
+    """Of the former floats hold all digits, of the latter some terms are beyond their range here."""
+    random = torch.Generator().manual_seed(0)
+    shapes = [(9, 700), (700,), (9, 700), (700,)]
+    w0, x0, w1, x1 = (torch.randn(shape, generator=random).bfloat16() for shape in shapes)
+    grad = torch.ones(9, 700, dtype=torch.bfloat16)
+    w0[:, far], x0[[*far]] = w0[:, far] * 2.0**90, 2.0**-90
+    w0[1, far], w1[1, far] = w0[0, far], w1[0, far]
+    grad[0, far], grad[1, far] = 2.0**40, -(2.0**40)  # beyond a float times this number, and they cancel
+    inputs = [t.requires_grad_() for t in (w0, x0, w1, x1, torch.zeros((), dtype=torch.bfloat16))]
+    with rt.record_paths() as record:
+        found = torch.autograd.grad(neuron(*inputs), inputs, grad)
+    assert [path for _, path in record] == ["cpu", "cpu"]
+    wide = [t.detach().double().requires_grad_() for t in inputs]
+    exact = torch.autograd.grad(torch.sigmoid(wide[0] * wide[1] + wide[2] * wide[3] + wide[4]), wide, grad.double())
+    for one, right in zip(found, exact, strict=True):
+        torch.testing.assert_close(one, right.bfloat16(), rtol=2.0**-6, atol=0.05)
 
 
 def test_nan_and_infinity_reach_the_sum() -> None:
