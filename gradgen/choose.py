@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradgen import halves
-from gradgen.compensate import has_marks, unmarked
+from gradgen.compensate import compensated, has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node, topological
@@ -31,6 +31,10 @@ _ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few 
 
 # They have forms of their own where these cost no more than a share of the others, or of those in float64.
 _CHEAPER, _COSTLIER = 0.8, 1.5
+
+# What is corrected in float32 stays there if that takes so many times the instructions at most, for float64 takes twice
+# as many, and if its error is no larger: what is left is that of functions, which the table has a bound for.
+_CHEAPLY, _CORRECTED = 1.8, 3.9
 
 # Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
 _BRIEF = 2.0**7
@@ -291,13 +295,27 @@ class Choice:
         every = [self._errors_of_float32(node) for node in known]
         ordinary = [(q.single.ordinary, min(q.wide.ordinary, q.precise.ordinary)) for q in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
+        does_corrected = is_corrected and not at_defaults and self._does_corrected(known)
         if at_defaults:
             every = [
                 (self.uncorrected(node).at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
             ]
             is_corrected = False
         errors = _by_type(every, ordinary)
-        return tuple(dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
+        wide = (dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
+        return tuple(dtype for dtype in wide if dtype != "float32" or not does_corrected)
+
+    def _does_corrected(self, known: Sequence[Node]) -> bool:
+        """Whether float32 does with corrections, and these take fewer instructions than float64 takes more.
+
+        Not of one input, as in `_moderate`.
+        """
+        if len(self._standing.tensors) == 1:
+            return False
+        most = {node: _CORRECTED if self._corrections.is_corrected(node) else TARGET for node in known}
+        forms = [self._standing.forms[node] for node in most]
+        does = all(self._errors_of_float32(node)[0] <= most[node] for node in most)
+        return does and instructions(compensated(forms)) <= _CHEAPLY * instructions(unmarked(forms))
 
     def _errors_of_float32(self, node: Node) -> tuple[float, float]:
         """In both arithmetics; with the errors elsewhere, unless nothing can be saved there."""

@@ -18,6 +18,7 @@ from functools import reduce
 import sympy
 from sympy import Expr
 
+from gradgen import normal
 from gradgen.divisors import REPEATED_DIVISIONS
 from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, inputs_of, is_division, rebuilt, substitute, topological
 from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
@@ -272,17 +273,24 @@ def _slopes(node: Node) -> list[Node]:
     """The derivative of a function by each operand."""
     graph = node.graph
     if node.op not in PRODUCTS:
-        derivative = PRIMITIVES[node.op].derivative
-        return (
-            [graph.node(slope) for slope in derivative(node, *node.args)]
-            if derivative
-            else [graph.const(0)] * len(node.args)
-        )
+        return _derivatives(node.op, node, *node.args)
     factor, t = node.args
     value = graph.input("value of a vanishing function")
-    slope = graph.node(PRIMITIVES[PRODUCTS[node.op]].derivative(value, t)[0])  # type: ignore[misc]
+    (slope,) = _derivatives(PRODUCTS[node.op], value, t)
     by_t = substitute([slope], {value: node})[0]  # that of exp, sech, ... is a multiple of the function
     return [node / factor, by_t if by_t is not slope else factor * slope]
+
+
+def _derivatives(op: str, value: Node, *args: Node) -> list[Node]:
+    """Those of the table; of the normal distribution with the exponential that it has been computed by."""
+    graph, derivative = value.graph, PRIMITIVES[op].derivative
+    if derivative is None:
+        return [graph.const(0)] * len(args)
+    found = [graph.node(slope) for slope in derivative(value, *args)]
+    if op not in normal.FUNCTIONS:
+        return found
+    (t,) = args
+    return substitute(found, {graph.apply("exp", -(t**2) / 2): graph.apply("gaussian", t)})
 
 
 def _total(*errors: Node | None) -> Node | None:

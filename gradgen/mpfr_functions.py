@@ -243,6 +243,14 @@ def _ndtr(x: Number) -> Number:
     return +value
 
 
+def _gaussian(x: Number) -> Number:
+    if not _has_square(x):
+        return slow("gaussian")(x)
+    with _widened(2 * gmpy2.get_exp(x)):
+        value = gmpy2.exp(-x * x / 2)
+    return +value
+
+
 def _dgelu(x: Number) -> Number:
     """By its terms, which lose about x**2 to each other."""
     if not _has_square(x):
@@ -351,6 +359,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "ndtr": _keeping(_ndtr),
     "dgelu": _keeping(_dgelu),
     "dswish": _keeping(_dswish),
+    "gaussian": _keeping(_gaussian),
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,
     "and": lambda a, b: a and b,

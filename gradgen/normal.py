@@ -202,8 +202,19 @@ def _tuple(numbers: tuple[float, ...]) -> str:
     return "\n".join(["(", *(f"        {piece}," for piece in pieces), "    )"])
 
 
-C: dict[str, str] = {}
-TORCH: dict[str, str] = {}
+C: dict[str, str] = {
+    "gaussian": """\
+/* exp(-t^2/2) */
+FN real gaussian(real t) { return gg_gaussian(t); }
+""",
+}
+TORCH: dict[str, str] = {
+    "gaussian": '''\
+def gaussian(t: Tensor) -> Tensor:
+    """exp(-t**2 / 2)"""
+    return torch.exp(-0.5 * (t * t))
+''',
+}
 NEEDS: dict[str, tuple[str, ...]] = {}
 
 _WHAT = {"ndtr": "The normal distribution function.", "dgelu": "The derivative of t ndtr(t)."}

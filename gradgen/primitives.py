@@ -274,6 +274,12 @@ def _dgelu_exact(x: Any) -> Any:
     return +value
 
 
+def _gaussian_exact(x: Any) -> Any:
+    with mpmath.workprec(mpmath.mp.prec + _lost_to_square(x)):
+        value = _exp(-(x**2) / 2)
+    return +value
+
+
 def _lost_to_square(x: Any) -> int:
     """How many bits, and some, an error of x is larger in exp(x**2)."""
     return _GUARD + 2 * max(0, mpmath.mag(x) if x else 0)
@@ -699,6 +705,14 @@ _ROWS = [
         exact=_dgelu_exact,
         growth="vanishes, bounded",
         ulps=2,
+    ),
+    # exp(-t**2/2), which C computes in one with these: in corrections, others have the exponential of the formula
+    _row(
+        "gaussian",
+        lambda y, x: (-x * y,),
+        exact=_gaussian_exact,
+        growth="vanishes, bounded",
+        ulps=1.4,
     ),
     # exp(t**2) erfc(t), and times its repeated integrals
     _row("erfcx", lambda y, x: (-2 * _f("ierfcx", x),), exact=_erfcx_exact(0), growth="explodes", ulps=2.5),

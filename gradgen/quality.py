@@ -10,6 +10,7 @@ import sympy
 
 from gradgen.compensate import compensated
 from gradgen.graph import CONDITIONS, Node, coefficient, topological
+from gradgen.primitives import FUNCTION_ERRORS
 from gradgen.worst import Worst
 
 BAR = 4.0
@@ -32,7 +33,11 @@ _BESIDE_EXPONENTIAL = {
     **{"exp": 1.0, "sigmoid": 6.0, "logistic_density": 8.0, "sech": 8.0, "expm1": 9.0, "softplus": 14.0, "tanh": 18.0},
     "dswish": 14.0,
     **dict.fromkeys(("erf", "erfc", "ndtr", "dgelu"), 24.0),
+    "gaussian": 4.0,
 }
+_OF_SQUARES = {"erf": "erf", "erfc": "erfc", **dict.fromkeys(("ndtr", "dgelu", "gaussian"), "ndtr")}
+_OF_CORRECTIONS = {"sum_error": 6.0, "quotient_error": 5.0, "corrected": 4.0}
+_OF_CORRECTIONS |= dict.fromkeys(FUNCTION_ERRORS.values(), 40.0)
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
 
 
@@ -171,7 +176,7 @@ def instructions(nodes: Iterable[Node]) -> float:
     """About how many instructions nodes take, together, with functions of few digits."""
     order = topological(nodes)
     exponentials = {_exponential(node) for node in order if node.op in _BESIDE_EXPONENTIAL}
-    others = sum(_BESIDE_EXPONENTIAL.get(node.op) or _cost(node) for node in order)
+    others = sum((_BESIDE_EXPONENTIAL | _OF_CORRECTIONS).get(node.op) or _cost(node) for node in order)
     return others + _EXPONENTIAL * len(exponentials)
 
 
@@ -181,8 +186,7 @@ def _exponential(node: Node) -> tuple[object, ...]:
     while rest is not None and rest.op in ("abs", "modulus"):
         more, rest = coefficient(rest.args[0])
         number *= more
-    kind = node.op if node.op in ("erf", "erfc", "ndtr", "dgelu") else "exp"  # of a square
-    return kind, abs(2 * number if node.op == "tanh" else number), rest
+    return _OF_SQUARES.get(node.op, "exp"), abs(2 * number if node.op == "tanh" else number), rest
 
 
 def _cost(node: Node) -> float:

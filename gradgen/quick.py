@@ -200,6 +200,10 @@ def mul_ndtr(factor: Array | float, x: Array) -> Array:
     return _mul_normal("ndtr", factor, x)
 
 
+def gaussian(x: Array) -> Array:
+    return exp(-0.5 * x * x)
+
+
 def dgelu(x: Array) -> Array:
     return mul_dgelu(1.0, x)
 
@@ -267,7 +271,7 @@ def hypot(a: Array, b: Array) -> Array:
 
 _NAMED: tuple[Callable[..., Array], ...] = (
     *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, dswish, softplus, logaddexp),
-    *(pow, erf, erfc, ndtr, dgelu, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
+    *(pow, erf, erfc, ndtr, dgelu, gaussian, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
     *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_dswish, mul_erfc, mul_ndtr, mul_dgelu),
 )
 

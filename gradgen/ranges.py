@@ -42,6 +42,7 @@ _IMAGES: dict[str, Range] = {
     "erfc": Range(0, 2, zero=False),
     "ndtr": Range(0, 1, zero=False),
     "dswish": Range(-0.1, 1.1),
+    "gaussian": Range(0, 1, zero=False),
     "dgelu": Range(-0.129, 1.129),
     "cosh": Range(1, _INF, zero=False),
     "sech": Range(0, 1, zero=False),

@@ -205,6 +205,22 @@ def test_half_types_go_without() -> None:
     assert choice.arithmetic([parsed("x*y")]) == Arithmetic()
 
 
+@pytest.mark.parametrize(
+    ("text", "wide"),
+    [
+        ("(x + y)*(1 + erf((x + y)/sqrt(2)))/2", ()),
+        ("exp(x)*sin(y)*tanh(x)*erf(y)", ("float32",)),  # whose functions would be computed twice
+    ],
+)
+def test_few_corrections_are_cheaper_than_float64(text: str, wide: tuple[str, ...]) -> None:
+    node = parsed(text)
+    choice = Choice(Problem([node], [], ["x", "y"], {}))
+    found = choice.arithmetic([node])
+    assert found.wide == wide
+    assert has_marks([choice.form(node)])
+    assert ("float32" in found.uncorrected) == bool(wide)
+
+
 def test_float64_arithmetic_needs_few_bits_of_functions_unless_their_errors_grow() -> None:
     """What does not cancel multiplies them by little, however much of it overflows in float32."""
     node = parsed("exp(x)*(1 + x*y)")

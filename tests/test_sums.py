@@ -93,7 +93,9 @@ def test_one_gradient_alone(wanted: tuple[bool, bool]) -> None:
 
 
 @pytest.mark.usefixtures("_threads")
-@pytest.mark.parametrize("shapes", [((1 << 20,), (1,)), ((3000, 200), (200,)), ((64, 8000), (64, 1)), ((40, 9001), (9001,))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((1 << 20,), (1,)), ((3000, 200), (200,)), ((64, 8000), (64, 1)), ((40, 9001), (9001,))], ids=str
+)
 def test_the_number_of_threads_changes_nothing(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     x, y, grad = (sample(shape, torch.float64, k) for k, shape in enumerate([*shapes, shapes[0]]))
     found = []
