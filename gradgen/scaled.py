@@ -53,10 +53,7 @@ def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
 
 C["mul_logistic_density"] = """\
 /* r * logistic_density(t), 0 where the density is. */
-FN real mul_logistic_density(real r, real t) {
-    const real d = -fabs(t), e = exp(d);
-    return GG_OVER_SQUARE(mul_exp(r, d), e);
-}
+FN real mul_logistic_density(real r, real t) { return gg_mul_logistic_density(r, t); }
 """
 TORCH["mul_logistic_density"] = '''\
 def mul_logistic_density(r: Tensor, t: Tensor) -> Tensor:

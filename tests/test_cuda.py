@@ -926,6 +926,7 @@ def _mul_dgelu(r: Tensor, t: Tensor) -> Tensor:
 PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mul_exp": lambda r, t: r * torch.exp(t),
     "mul_erfc": lambda r, t: r * torch.erfc(t),
+    "mul_logistic_density": lambda r, t: r * torch.exp(-t.abs()) / (1 + torch.exp(-t.abs())) ** 2,
     "mul_dswish": _mul_dswish,
     "mul_dgelu": _mul_dgelu,
 }

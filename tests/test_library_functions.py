@@ -52,7 +52,7 @@ TORCH_EXACT = {
 NORMAL = ["gg_mul_ndtr", "gg_mul_dgelu", "gg_mul_dswish"]  # in `test_normal`, as are these
 LIFTED = ["gg_lift_ndtr", "gg_lift_dgelu"]
 PRODUCTS = ["gg_mul_exp", *NORMAL, *LIFTED]
-C_INSIDE = {"gg_cbrt", "gg_dgelu", "gg_gaussian", "gg_mul_erfc", "gg_log1p_unit", *PRODUCTS}
+C_INSIDE = {"gg_cbrt", "gg_dgelu", "gg_gaussian", "gg_mul_erfc", "gg_log1p_unit", "gg_mul_logistic_density", *PRODUCTS}
 C_INSIDE |= {"gg_near_sine"}  # in `test_sines`
 TORCH_INSIDE = {"lgamma": "loggamma"}
 
