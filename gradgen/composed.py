@@ -1,5 +1,8 @@
 """Functions that kernels compute by others, in as many operations: the texts of `special` and `scaled` once more, for
 the model, which rounds each operation and lets the others err.
+
+Not the logistic density: beside a sigmoid of the same argument their seven roundings and one exponential seldom meet in
+the points that are looked at, and do in one of all floats. It is off by what its row in the table says.
 """
 
 from __future__ import annotations
@@ -31,11 +34,6 @@ class Others:
 def _sigmoid(by: Others, x: Array) -> Array:
     e = by.function("exp", -abs(x))
     return by.rounded(np.where(x >= 0, 1.0, e) / by.rounded(1 + e))
-
-
-def _logistic_density(by: Others, x: Array) -> Array:
-    e = by.function("exp", -abs(x))
-    return by.rounded(e / by.rounded(1 + by.rounded(e * e + 2 * e)))
 
 
 def _softplus(by: Others, x: Array) -> Array:
@@ -76,7 +74,7 @@ def _mul_sech(by: Others, r: Array, t: Array) -> Array:
 
 
 _TEXTS: tuple[Callable[..., Array], ...] = (
-    *(_sigmoid, _logistic_density, _softplus, _logaddexp, _sech, _csch),
+    *(_sigmoid, _softplus, _logaddexp, _sech, _csch),
     *(_mul_sigmoid, _mul_logistic_density, _mul_sech),
 )
 
