@@ -205,7 +205,7 @@ class TestForms:
         number = r"([\d.]+(?:e\+\d+)?)"
         (compensated,) = [reason for reason in reasons["grad_x"] if "compensated" in reason]
         found = re.fullmatch(
-            r"(.*)in compensated arithmetic, functions with twice the digits: more exact, "
+            r"(.*)in compensated arithmetic: more exact, "
             rf"float32 {number} -> {number}, float64 {number} -> {number}",
             compensated,
         )
