@@ -38,6 +38,7 @@ _BESIDE_EXPONENTIAL = {
 _OF_SQUARES = {"erf": "erf", "erfc": "erfc", **dict.fromkeys(("ndtr", "dgelu", "gaussian"), "ndtr")}
 _OF_CORRECTIONS = {"sum_error": 6.0, "quotient_error": 5.0, "corrected": 4.0}
 _OF_CORRECTIONS |= dict.fromkeys(FUNCTION_ERRORS.values(), 40.0)
+_INSTRUCTIONS = _BESIDE_EXPONENTIAL | _OF_CORRECTIONS
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
 
 
@@ -176,7 +177,7 @@ def instructions(nodes: Iterable[Node]) -> float:
     """About how many instructions nodes take, together, with functions of few digits."""
     order = topological(nodes)
     exponentials = {_exponential(node) for node in order if node.op in _BESIDE_EXPONENTIAL}
-    others = sum((_BESIDE_EXPONENTIAL | _OF_CORRECTIONS).get(node.op) or _cost(node) for node in order)
+    others = sum(_INSTRUCTIONS.get(node.op) or _cost(node) for node in order)
     return others + _EXPONENTIAL * len(exponentials)
 
 
