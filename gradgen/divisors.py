@@ -1,12 +1,15 @@
-"""One division in place of several: 1 / (b * b) where the power can neither overflow nor vanish, else 1 / b / b."""
+"""One division in place of several: 1 / (b * b) where the power can neither overflow nor vanish, else 1 / b / b; and
+one for both branches of a selection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 from sympy import Integer
 
-from gradgen.graph import HALF, RECIPROCALS, Node, rebuilt, topological
+from gradgen.graph import HALF, RECIPROCALS, Node, rebuilt, substitute, topological
 from gradgen.ranges import Ranges
 
 REPEATED_DIVISIONS = RECIPROCALS - {Integer(-1), -HALF}  # powers that several divisions would compute
@@ -29,3 +32,62 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
 def _is_tame(node: Node, ranges: Ranges) -> bool:
     known = ranges(node)
     return any(low >= 1 / _TAME and high <= _TAME for low, high in ((known.low, known.high), (-known.high, -known.low)))
+
+
+def one_for_both_branches(roots: Sequence[Node]) -> list[Node]:
+    """The roots with (a if c else p) / (b if c else q) * (1 if c else r) in place of a / b if c else p / q * r.
+
+    What is computed of an element is the same.
+    """
+    roots, seen = [*roots], set[Node]()
+    while found := next((node for node in topological(roots) if node.op == "where" and node not in seen), None):
+        seen.add(found)
+        roots = substitute(roots, dict(_shared(found, roots)))
+    return roots
+
+
+def _shared(selection: Node, roots: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
+    """For each quotient in a branch of a selection one of what either branch divides, if both do."""
+    condition, *branches = selection.args
+    if any(below.op in ("given", "flag") for below in topological([condition])):  # that is decided once for all
+        return
+    elsewhere = {*topological(roots, stop=[selection]), *topological([condition])}
+    below = [topological([branch]) for branch in branches]
+    of_branches = [_quotients(own, elsewhere.union(other)) for own, other in zip(below, reversed(below), strict=True)]
+    pairs = [*zip(*of_branches, strict=False)]
+    shared = {*chain.from_iterable(pairs)}
+    others = {
+        arg
+        for node in topological(roots)
+        for arg in node.args
+        if _is_reciprocal(arg) and arg not in shared and node not in shared
+    }
+    for pair in pairs:
+        (a, b), (p, q) = (_parts(quotient) for quotient in pair)
+        graph = selection.graph
+        if not any(graph.inverse(divisor) in others for divisor in (b, q)):  # else there is one division more
+            one = graph.mul(graph.where(condition, a, p), graph.inverse(graph.where(condition, b, q)))
+            yield from ((quotient, one) for quotient in pair)
+
+
+def _quotients(nodes: Sequence[Node], elsewhere: Collection[Node]) -> list[Node]:
+    """The quotients among some nodes that are read nowhere else, operands first."""
+    divided = {arg for node in nodes if node.op == "mul" for arg in node.args}
+    return [
+        node
+        for node in nodes
+        if node not in elsewhere
+        and (any(map(_is_reciprocal, node.args)) if node.op == "mul" else _is_reciprocal(node) and node not in divided)
+    ]
+
+
+def _is_reciprocal(node: Node) -> bool:
+    return node.op == "pow" and node.args[1].is_number(-1)
+
+
+def _parts(quotient: Node) -> tuple[Node, Node]:
+    """What is divided, and by what, as it is printed."""
+    if quotient.op == "pow":
+        return quotient.graph.const(1), quotient.args[0]
+    a, b = quotient.args
+    return (a, b.args[0]) if _is_reciprocal(b) else (b, a.args[0])

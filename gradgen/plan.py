@@ -14,6 +14,7 @@ from sympy import Expr
 from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
+from gradgen.divisors import one_for_both_branches
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
@@ -62,7 +63,8 @@ class Kernel:
         narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
         uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
-        shown: the same with r * f(t) in two steps where f(t) is computed anyway, to be read; None where it is nowhere.
+        shown: the same to be read, with r * f(t) in two steps where f(t) is computed anyway, and a division in each of
+            two branches; None where it is no other.
         halves: the same for types of 16 bits, in forms that do for these; None where they have none for themselves.
         halves_at: the hyper-parameters, with values, at which they do.
     """
@@ -486,18 +488,20 @@ class _Planner:
         """A kernel of these values; in types of 16 bits, at the defaults of hyper-parameters, of `halves` if given."""
         roots = limits(values, weights)
         if halves and arithmetic is not None:
-            of_halves = self.written(unmarked(limits(halves, weights)), {}, results, tensors, optional)
+            plainly = one_for_both_branches(unmarked(limits(halves, weights)))
+            of_halves = self.written(plainly, {}, results, tensors, optional)
             kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
             if {*of_halves.scalars} <= {*kernel.scalars}:
                 at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
                 return replace(kernel, halves=of_halves, halves_at=at)
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
+        readable = _in_steps(unmarked(roots))
+        roots = one_for_both_branches(roots)
         exact, plainly = Compensation(roots), unmarked(roots)
         plain = self.written(plainly, {}, results, tensors, optional, arithmetic.wide)
-        in_steps = _in_steps(plainly)
-        if in_steps != plainly:
-            plain = replace(plain, shown=self.written(in_steps, {}, results, tensors, optional, arithmetic.wide))
+        if readable != plainly:
+            plain = replace(plain, shown=self.written(readable, {}, results, tensors, optional, arithmetic.wide))
         defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
         narrow_at = tuple((p, defaults[p.name]) for p in plain.scalars if defaults)
         plain = replace(plain, brief=arithmetic.brief, moderate=arithmetic.moderate, narrow_at=narrow_at)

@@ -1,0 +1,64 @@
+"""One division in place of several, by the model of rounding."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+from nodes import parsed
+
+from gradgen.divisors import one_for_both_branches
+from gradgen.graph import Node, topological
+from gradgen.model import FORMATS, Program
+
+NUMBERS = [-math.inf, -1e300, -3.7, -1.0, -1e-310, -0.0, 0.0, 0.3, 1.9, 2e10, math.inf, math.nan]
+
+
+def divisions(roots: list[Node]) -> int:
+    """How many quotients are computed, each of the products with the inverse of a number that has no name."""
+    order = topological(roots)
+    inverses = {node for node in order if node.op == "pow" and node.args[1].is_number(-1)}
+    readers = {node: [reader for reader in order if node in reader.args] for node in inverses}
+    return sum(1 for node in inverses if readers[node] or node in roots)
+
+
+def bits(found: float) -> bytes:
+    return b"nan" if math.isnan(found) else struct.pack("d", found)
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("where(ge(x, 0), x/(1 + y), y/(2 + x*x)*exp(-y))", 2, 1),
+        ("where(ge(x, 0), 1/(1 + exp(-x)), exp(x)/(2 + exp(x)))", 2, 1),
+        ("where(ge(x, 0), 1/(1 + exp(-x)), exp(x)/(1 + exp(-x)))", 1, 1),
+        ("z + where(gt(x, y), x/y/z, exp(y/(1 + z)))", 3, 2),  # two quotients in one branch, one in the other
+        ("where(gt(x, y), x/y/z, exp(y/(1 + z))/(x + z))", 4, 2),  # of the second the first is an operand
+        ("where(gt(x, y), where(gt(x, z), x/y, y/z), z/x)", 3, 1),  # selections in branches
+        # What is computed anyway stays as it is, and what no branch stands beside.
+        ("where(ge(x, 0), x/y, y/z) + x/y", 2, 2),
+        ("where(ge(x, 0), x/y, y/z) + exp(z)/y", 2, 2),
+        ("where(gt(x, y), x/y/z, exp(y/z))", 2, 2),
+        ("where(ge(x, 0), x/y, z)", 1, 1),
+        ("where(gt(x/y, 0), x/y, y/z)", 2, 2),
+    ],
+)
+def test_branches_share_a_division(text: str, before: int, after: int) -> None:
+    node = parsed(text)
+    roots = one_for_both_branches([node])
+    assert divisions([node]) == before
+    assert divisions(roots) == after
+    first, second = (Program(topological(which), FORMATS["float64"]) for which in ([node], roots))
+    for k, x in enumerate(NUMBERS):
+        for j, y in enumerate(NUMBERS):
+            point = {"x": x, "y": y, "z": NUMBERS[(k + 3 * j) % len(NUMBERS)], "k": 2.0}
+            assert bits(first.at(point)[-1]) == bits(second.at(point)[-1]), point
+
+
+def test_a_condition_for_all_elements_is_none_of_these() -> None:
+    x, y = (parsed(name) for name in "xy")
+    graph = x.graph
+    selection = graph.where(graph.flag("is_fast"), x / graph.input("y"), graph.input("z") / x)
+    assert one_for_both_branches([selection]) == [selection]
+    assert y.op == "input"
