@@ -13,6 +13,7 @@ from gradgen.graph import HALF, RECIPROCALS, Node, rebuilt, substitute, topologi
 from gradgen.ranges import Ranges
 
 REPEATED_DIVISIONS = RECIPROCALS - {Integer(-1), -HALF}  # powers that several divisions would compute
+_LARGEST = 2.0**100
 _TAME = 2.0**16  # up to its fourth power, and down to that of its inverse, all is well within float32
 
 
@@ -32,6 +33,13 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
 def _is_tame(node: Node, ranges: Ranges) -> bool:
     known = ranges(node)
     return any(low >= 1 / _TAME and high <= _TAME for low, high in ((known.low, known.high), (-known.high, -known.low)))
+
+
+def ordinary_divisors(roots: Sequence[Node]) -> frozenset[Node]:
+    """What the roots divide by and is known to lie between 1 and 2^100, so that its inverse is an ordinary number."""
+    ranges = Ranges()
+    divisors = {node.args[0] for node in topological(roots) if _is_reciprocal(node)}
+    return frozenset(node for node in divisors if ranges(node).low >= 1 and ranges(node).high <= _LARGEST)
 
 
 def one_for_both_branches(roots: Sequence[Node]) -> list[Node]:

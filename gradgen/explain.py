@@ -488,7 +488,13 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.?\d*(?:e[+-]?\d+)?|[<>=!]=|&&|\|\||\S")
 _SIGNS = {"+": "addition", "-": "addition", "*": "multiplication", "/": "division", "?": "selection"}
 _SIGNS |= dict.fromkeys(("<", ">", "<=", ">=", "==", "!="), "comparison")
 _COUNTED = ("addition", "multiplication", "division", "square root", "comparison", "selection")
-_CALLS = {"sqrt": ["square root"], "damp": ["multiplication"], "xmul": ["multiplication"], "unit": ["division"]}
+_CALLS = {
+    "sqrt": ["square root"],
+    "damp": ["multiplication"],
+    "xmul": ["multiplication"],
+    "unit": ["division"],
+    "over": ["division"],
+}
 _CALLS |= {
     row.c.partition("(")[0]: ["multiplication", PRODUCTS[name]] if name in PRODUCTS else [name]
     for name, row in PRIMITIVES.items()
@@ -503,7 +509,7 @@ def operations_of(kernel: Kernel) -> Counter[str]:
     and that function; any function is one operation, whatever it takes.
     """
     counts: Counter[str] = Counter()
-    for _, text in _kernel_block(kernel).texts(CPrinter(kernel.names)):
+    for _, text in _kernel_block(kernel).texts(CPrinter(kernel.names, kernel.ordinary)):
         tokens = _TOKEN.findall(text)
         for before, token, behind in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
             if token in "+-" and not re.fullmatch(r"[\w.]+|\)", before):

@@ -19,7 +19,7 @@ _C_WORDS = """
     threadIdx blockIdx blockDim gridDim warpSize
 """.split()  # noqa: SIM905 - as a list of strings it would take forty lines
 _PYTHON_NAMES = ["torch", "rt", "wanted", "like", "math", "None", "True", "False"]
-RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn"])
+RESERVED = frozenset([*_C_WORDS, *_PYTHON_NAMES, *keyword.kwlist, *PRIMITIVES, "sqrt", "fabs", "tgamma", "sgn", "over"])
 
 _SHORT = {"logistic_density": "density", "maximum": "max", "minimum": "min", "modulus": "abs"}
 _NOUNS = {"add": "sum", "pow": "power", "where": "branch", "unit": "direction"}

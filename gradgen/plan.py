@@ -14,7 +14,7 @@ from sympy import Expr
 from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
-from gradgen.divisors import one_for_both_branches
+from gradgen.divisors import one_for_both_branches, ordinary_divisors
 from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
@@ -65,6 +65,7 @@ class Kernel:
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same to be read, with r * f(t) in two steps where f(t) is computed anyway, and a division in each of
             two branches; None where it is no other.
+        ordinary: what is divided by and lies between 1 and 2**100.
         halves: the same for types of 16 bits, in forms that do for these; None where they have none for themselves.
         halves_at: the hyper-parameters, with values, at which they do.
     """
@@ -82,6 +83,7 @@ class Kernel:
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
     shown: Kernel | None = None
+    ordinary: frozenset[Node] = frozenset()
     halves: Kernel | None = None
     halves_at: tuple[tuple[Parameter, float | bool], ...] = ()
 
@@ -550,6 +552,7 @@ class _Planner:
             statements,
             names,
             wide,
+            ordinary=ordinary_divisors(roots),
         )
 
 

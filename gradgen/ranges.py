@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from sympy import Expr
+
 from gradgen.graph import Node, topological
 
 _INF = math.inf
@@ -140,9 +142,18 @@ def _power(node: Node, args: list[Range]) -> Range:
     if exponent is None:
         return _UP if base.low >= 0 else _ANY
     zero = base.zero if exponent.is_positive else False
+    if base.low >= 0 and exponent.is_positive:
+        return Range(_raised(base.low, exponent), _raised(base.high, exponent), zero)
     if base.low >= 0 or (exponent / 2).is_integer or not exponent.is_integer:
         return Range(0, _INF, zero)
     return Range(-_INF, 0, zero) if base.high <= 0 else Range(-_INF, _INF, zero)
+
+
+def _raised(bound: float, exponent: Expr) -> float:
+    try:
+        return math.pow(bound, exponent)
+    except OverflowError:
+        return _INF
 
 
 def _exponential(_: Node, args: list[Range]) -> Range:

@@ -372,7 +372,7 @@ class _KernelText:
 
 
 def _code(kernel: Kernel) -> list[str]:
-    printer = CPrinter(kernel.names)
+    printer = CPrinter(kernel.names, kernel.ordinary)
     lines = [
         f"const {'bool' if s.node.op in CONDITIONS else 'real'} {s.name} = {printer.statement(s.node)};"
         for s in kernel.statements

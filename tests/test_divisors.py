@@ -8,9 +8,10 @@ import struct
 import pytest
 from nodes import parsed
 
-from gradgen.divisors import one_for_both_branches
+from gradgen.divisors import one_division, one_for_both_branches, ordinary_divisors
 from gradgen.graph import Node, topological
 from gradgen.model import FORMATS, Program
+from gradgen.printers.c import CPrinter
 
 NUMBERS = [-math.inf, -1e300, -3.7, -1.0, -1e-310, -0.0, 0.0, 0.3, 1.9, 2e10, math.inf, math.nan]
 
@@ -62,3 +63,29 @@ def test_a_condition_for_all_elements_is_none_of_these() -> None:
     selection = graph.where(graph.flag("is_fast"), x / graph.input("y"), graph.input("z") / x)
     assert one_for_both_branches([selection]) == [selection]
     assert y.op == "input"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ordinary"),
+    [
+        ("x/(1 + exp(-modulus(x)))", True),
+        ("x/(2 + sin(y))", True),
+        ("x/where(gt(x, 0), 1 + exp(-modulus(y)), 2)", True),
+        ("x*(1/(1 + exp(-modulus(x)))**3)", False),  # a power of -3, until one division computes it
+        ("x/(1 + exp(x))", False),
+        ("x/(1 + x*x)", False),
+        ("x/exp(-modulus(x))", False),
+        ("x/(sin(y) - 2)", False),
+        ("x/y", False),
+    ],
+)
+def test_what_is_an_ordinary_number_to_divide_by(text: str, is_ordinary: bool) -> None:
+    assert bool(ordinary_divisors([parsed(text)])) == is_ordinary
+
+
+def test_a_cube_is_one_where_it_is_what_is_divided_by() -> None:
+    roots = one_division([parsed("x*(1 + exp(-modulus(x)))**-3")])
+    (divisor,) = ordinary_divisors(roots)
+    assert divisor.op == "pow"
+    printed = CPrinter({roots[0].graph.input("x"): "x"}, {divisor}).statement(roots[0])
+    assert printed == "over(x, (1 + exp(-fabs(x))) * (1 + exp(-fabs(x))) * (1 + exp(-fabs(x))))"

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import sympy
 
-from gradgen.graph import Node
+from gradgen.graph import MINUS_ONE, Node
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import AND, ATOM, OR, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
 
 
 class CPrinter(NumericPrinter):
-    """Prints nodes as C expressions of type `real`."""
+    """Prints nodes as C expressions of type `real`.
+
+    Args:
+        names: the nodes that have names.
+        ordinary: those that a division need not look at.
+    """
 
     rest = "rest({}, {})"
+
+    def __init__(self, names: Mapping[Node, str], ordinary: Collection[Node] = ()) -> None:
+        super().__init__(names)
+        self.ordinary = ordinary
 
     def literal(self, text: str) -> str:
         # A small whole number takes the type of the other operand.
@@ -32,6 +43,22 @@ class CPrinter(NumericPrinter):
         """An operand that has no other operand to take its type from."""
         text = self.expression(arg)
         return f"real({text})" if arg.number is not None and "real(" not in text else text
+
+    def _product(self, a: Node, b: Node) -> tuple[str, int]:
+        for numerator, reciprocal in ((a, b), (b, a)):
+            if self._is_reciprocal(reciprocal):
+                return self._over(self.operand(numerator, a), reciprocal) or super()._product(a, b)
+        return super()._product(a, b)
+
+    def print_pow(self, node: Node) -> tuple[str, int]:
+        return self._over(self.literal("1"), node) or super().print_pow(node)
+
+    def _over(self, numerator: str, reciprocal: Node) -> tuple[str, int] | None:
+        """A quotient by an ordinary number; None if it is by another."""
+        divisor, exponent = reciprocal.args
+        if not exponent.is_number(MINUS_ONE) or divisor not in self.ordinary:
+            return None
+        return f"over({numerator}, {self.expression(divisor)})", ATOM
 
     def print_where(self, node: Node) -> tuple[str, int]:
         condition, p, q = node.args
