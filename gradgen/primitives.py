@@ -760,7 +760,7 @@ _ROWS = [
     # I_n(x) exp(-|x|)
     _row("bessel_ie", _scaled_bessel, arity=2, exact=_scaled_bessel_exact, constant_operands=1, ulps=2.7),
     # Norms, extremes, steps
-    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=2),
+    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=1.1),
     _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),
     # |x| where the derivative at 0 is to be the one on the right, as in forms that differ for x >= 0 and x < 0.
     _row("modulus", lambda y, x: (_where_nonnegative(x),), "fabs({0})", exact=abs, ulps=0.5),

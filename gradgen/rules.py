@@ -375,6 +375,12 @@ RULES: tuple[Rule, ...] = (
     Rule("u**2*v**-2", "(u/v)**2", "the squares overflow or vanish before the quotient does"),
     Rule("u/hypot(u, v)", "unit(u, hypot(u, v))", "the direction of a vector has a limit at infinity and none at 0"),
     Rule(
+        "unit(u, hypot(u, v))*unit(hypot(u, v), hypot(hypot(u, v), w))",
+        "unit(u, hypot(hypot(u, v), w))",
+        "a norm is divided by that is multiplied by",
+        varies="w",  # else it belongs to a function of one norm
+    ),
+    Rule(
         "(1 - unit(u, hypot(u, v)))*(1 + unit(u, hypot(u, v)))",
         "unit(v, hypot(u, v))**2",
         "where v is small, a component of the direction nears 1",

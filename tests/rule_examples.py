@@ -238,6 +238,9 @@ EXAMPLES = {
     "(u**2 + v**2)**a": Example("(x**2 + y**2)**0.375", x=3e200, y=4e200),
     "u**2*v**-2": Example("x**2/y**2", x=1e200, y=1e190),
     "u/hypot(u, v)": Example("x/sqrt(x**2 + y**2)", x=math.inf, y=1.0),
+    "unit(u, hypot(u, v))*unit(hypot(u, v), hypot(hypot(u, v), w))": Example(
+        "sqrt(x**2 + y**2 + z**2)", by="x", x=1.7, y=0.3, z=1.1
+    ),
     "(1 - unit(u, hypot(u, v)))*(1 + unit(u, hypot(u, v)))": Example(
         "sqrt(1 - (x/sqrt(x**2 + y**2))**2)", x=1.0, y=1e-10
     ),

@@ -428,6 +428,8 @@ def test_functions_with_few_digits(dtype: str, real: str, most: float, flags: tu
         got = of_c(name, dtype, library)(x)
         with mpmath.workprec(120):
             right = [mpmath.log1p(mpf(v)) if name.startswith("gg") else exact(name, mpf(v)) for v in x.tolist()]
-            off = [abs(mpf(g) / r - 1) for g, r in zip(got.tolist(), right, strict=True)]
-        assert max(off) <= most, (name, x[int(np.argmax(off))])
-        assert max(off) > np.finfo(TYPES[dtype]).eps / 2, name  # it is these that are called
+            off = np.array([float(abs(mpf(g) / r - 1)) for g, r in zip(got.tolist(), right, strict=True)])
+        rounding = np.finfo(TYPES[dtype]).eps / 2
+        of_square = rounding * x.astype(np.float64) ** 2 if name == "erfc" else 0 * x  # the exponent is a rounded one
+        assert (off <= most + of_square).all(), (name, x[np.argmax(off - of_square)])
+        assert off.max() > rounding, name  # it is these that are called
