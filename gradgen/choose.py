@@ -10,8 +10,8 @@ from gradgen import halves
 from gradgen.compensate import compensated, has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
-from gradgen.graph import Node
-from gradgen.measure import MODERATE, Reference
+from gradgen.graph import Node, topological
+from gradgen.measure import GAUSSIAN, MODERATE, MODERATE_LEAST, Reference
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, LOST, TARGET, Quality, instructions, rank
 from gradgen.search import SINGULAR
@@ -103,6 +103,7 @@ class Choice:
             self._corrections.forget(node)
             standing.quality[node] = standing.measured(node, standing.forms[node], near=True)
             self._corrections.compensate(node, bar=TARGET)
+            self._settle(node)
 
     def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
         """The errors where inputs are labels, about 1, or nearly meet."""
@@ -249,6 +250,9 @@ class Choice:
         is_seen = all(map(self._standing.references.is_quick, forms))
         bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
 
+        is_gaussian = any(below.op in GAUSSIAN for below in topological(forms))
+        powers = (*MODERATE, MODERATE_LEAST) if is_gaussian or dtype in _ROUGH else MODERATE
+
         def do(power: int) -> bool:
             if any(self.moderate(node, power) > bar for node in known):
                 return False
@@ -257,7 +261,7 @@ class Choice:
                 return all(self._does(form, form, bar, 2.0**power) for form in seen)
             return all(self._does(form, form, within=2.0**power, at_edges=True) for form in seen)
 
-        return next(filter(do, MODERATE), None)
+        return next(filter(do, powers), None)
 
     def _does(
         self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf, at_edges: bool = False

@@ -45,20 +45,33 @@ def ordinary_divisors(roots: Sequence[Node]) -> frozenset[Node]:
 def one_for_both_branches(roots: Sequence[Node]) -> list[Node]:
     """The roots with (a if c else p) / (b if c else q) * (1 if c else r) in place of a / b if c else p / q * r.
 
-    What is computed of an element is the same.
+    What is computed of an element is the same, or rounded once less where it was a product with an inverse.
     """
     roots, seen = [*roots], set[Node]()
-    while found := next((node for node in topological(roots) if node.op == "where" and node not in seen), None):
+    while found := next((node for node in _choices(roots) if node not in seen), None):
         seen.add(found)
         roots = substitute(roots, dict(_shared(found, roots)))
     return roots
 
 
+def _choices(roots: Sequence[Node]) -> Iterator[Node]:
+    """The selections that have quotients in both branches and are not decided once for all elements."""
+    divide: set[Node] = set()
+    for node in topological(roots):
+        if _is_reciprocal(node) or not divide.isdisjoint(node.args):
+            divide.add(node)
+        if node.op == "where" and divide.issuperset(node.args[1:]) and not _is_uniform(node.args[0]):
+            yield node
+
+
+def _is_uniform(condition: Node) -> bool:
+    below = topological([condition])
+    return condition.graph.is_hyper(condition) or any(node.op in ("given", "flag") for node in below)
+
+
 def _shared(selection: Node, roots: Sequence[Node]) -> Iterator[tuple[Node, Node]]:
     """For each quotient in a branch of a selection one of what either branch divides, if both do."""
     condition, *branches = selection.args
-    if any(below.op in ("given", "flag") for below in topological([condition])):  # that is decided once for all
-        return
     elsewhere = {*topological(roots, stop=[selection]), *topological([condition])}
     below = [topological([branch]) for branch in branches]
     of_branches = [_quotients(own, elsewhere.union(other)) for own, other in zip(below, reversed(below), strict=True)]
@@ -85,8 +98,13 @@ def _quotients(nodes: Sequence[Node], elsewhere: Collection[Node]) -> list[Node]
         node
         for node in nodes
         if node not in elsewhere
-        and (any(map(_is_reciprocal, node.args)) if node.op == "mul" else _is_reciprocal(node) and node not in divided)
+        and (_is_quotient(node) if node.op == "mul" else _is_reciprocal(node) and node not in divided)
     ]
+
+
+def _is_quotient(product: Node) -> bool:
+    """Whether it is clear what is divided by: of two inverses the one that has a name is a factor."""
+    return sum(map(_is_reciprocal, product.args)) == 1
 
 
 def _is_reciprocal(node: Node) -> bool:

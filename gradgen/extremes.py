@@ -34,10 +34,11 @@ class Extremes:
 
         y/(x*(x + y)) is NaN where 1/x - 1/(x + y) is 1/x.
         """
+        has_several = len(self._tensors) > 1  # of one, what is 0/0 may be given a series yet
+        is_worse_at_zero = has_several and self._is_nan_at_zero(form) and not self._is_nan_at_zero(node)
         if self.lost(node, form, exact) <= 0:
-            return form
-        is_worse_at_zero = self._is_nan_at_zero(form) and not self._is_nan_at_zero(node)
-        if len(self._tensors) == 1 or form.op in MARKS or is_worse_at_zero:
+            return None if is_worse_at_zero else form
+        if not has_several or form.op in MARKS or is_worse_at_zero:
             return None
         places = [*([name] for name in self._tensors), self._tensors]
         guarded = [infinite.instead(names, node, form) for names in places]

@@ -51,9 +51,10 @@ _FEWEST = 16
 _VANISHING, _FEW = 2.0**-130, 24  # inputs below this, and of how many one is looked at with functions that take long
 # Powers of two: the least of the sizes of inputs that are neither small nor large (GG_LEAST in C, the same in CUDA),
 # and those one of which is the largest: beyond the second exponentials may vanish, beyond the last those of squares, or
-# powers of others
+# powers of others. Float32 has the last with these functions alone: of others more roundings meet than are looked for.
 LEAST_MODERATE = -40
-MODERATE = (40, 6, 3)
+MODERATE, MODERATE_LEAST = (40, 6), 3
+GAUSSIAN = frozenset({"erfc", "ndtr", "dgelu"})
 _SCREEN = 7  # of how many points one is looked at first
 
 # Functions that take mpmath a while, and as many times as long as others for ordinary arguments

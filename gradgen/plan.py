@@ -15,7 +15,7 @@ from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.divisors import one_for_both_branches, ordinary_divisors
-from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, RECIPROCALS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
 from gradgen.limits import LARGE, limits
@@ -588,6 +588,8 @@ def _statements(
     for node in order:  # a small power is written out: its base is read more than once
         if node.op == "pow" and node.args[1].number is not None and _repeats(node.args[1].number):
             uses[node.args[0]] += 1
+    # As an inverse with a name a divisor would overflow before the quotient does, and the quotient be rounded once more
+    unnamed = {arg for node in order if node.op == "mul" for arg in node.args if _divides(arg) and uses[arg] == 1}
     width: dict[Node, int] = {}
     chosen: list[Node] = []
     read = {*order}
@@ -607,13 +609,15 @@ def _statements(
             chosen += long
             width |= dict.fromkeys(long, _NAME)
             width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
-        if width[node] >= _LINE:
+        if width[node] >= _LINE or (node in unnamed and width[node] >= _WIDEST):
             widest = max(node.args, key=width.__getitem__)
-            if widest.args and width[widest] > _NAME and widest.op not in CONDITIONS and widest not in chosen:
-                chosen.append(widest)
-                width[widest] = _NAME
-                width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
-        if is_unnamed:
+            named = widest.args[0] if widest in unnamed else widest
+            if named.args and width[named] > _NAME and named.op not in CONDITIONS and named not in chosen:
+                chosen.append(named)
+                width[named] = _NAME
+                for part in (*([widest] if widest is not named else []), node):
+                    width[part] = _width(part, [width[arg] for arg in part.args], names, is_wordy)
+        if is_unnamed or (node in unnamed and node not in hints and node not in with_errors):
             continue
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
@@ -683,6 +687,11 @@ def _width(node: Node, args: list[int], names: dict[Node, str], is_wordy: bool) 
         else len(node.op) + 5
     )
     return signs + sum(args) + (_WORDS if is_wordy and node.op not in _SHORT else 0)
+
+
+def _divides(node: Node) -> bool:
+    """Whether a product with the node is printed as a quotient."""
+    return node.op == "pow" and node.args[1].number in RECIPROCALS
 
 
 def _repeats(exponent: Expr) -> bool:

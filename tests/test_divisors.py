@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
+from pathlib import Path
 
 import pytest
+import torch
+from building import build
 from nodes import parsed
 
 from gradgen.divisors import one_division, one_for_both_branches, ordinary_divisors
@@ -43,6 +46,9 @@ def bits(found: float) -> bytes:
         ("where(gt(x, y), x/y/z, exp(y/z))", 2, 2),
         ("where(ge(x, 0), x/y, z)", 1, 1),
         ("where(gt(x/y, 0), x/y, y/z)", 2, 2),
+        # Which of two inverses is a factor shows where one has a name; a hyper-parameter decides for all elements.
+        ("where(gt(x, 0), z/y, 1/x/y)", 2, 2),
+        ("where(gt(k, 1), x/y, y/z)", 2, 2),
     ],
 )
 def test_branches_share_a_division(text: str, before: int, after: int) -> None:
@@ -63,6 +69,35 @@ def test_a_condition_for_all_elements_is_none_of_these() -> None:
     selection = graph.where(graph.flag("is_fast"), x / graph.input("y"), graph.input("z") / x)
     assert one_for_both_branches([selection]) == [selection]
     assert y.op == "input"
+
+
+NAMED = """
+@op
+def quotient(selector: Tensor(grad=False), alpha: Tensor, beta: Tensor, first_divisor: Tensor, second_divisor_of):
+    return Piecewise((alpha/first_divisor, selector > 0), (beta/second_divisor_of, True))
+
+@op
+def relative(prediction: Tensor, target: Tensor(grad=False)):
+    above = (prediction - target)/Abs(target)
+    return Piecewise((above, prediction > target), ((target - prediction)/Abs(prediction), True))
+
+@op
+def slope(x: Tensor):
+    return Piecewise((x/(1 + x**2), x > 0), (x/(2 + Abs(x)), True))
+"""
+
+
+def test_a_long_divisor_has_a_name_and_its_inverse_has_none(tmp_path: Path) -> None:
+    module, _ = build(NAMED, tmp_path)
+
+    def column(*numbers: float) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    one, least = column(1, 1), column(5e-324, 5e-324)
+    assert module.quotient(one, column(1.5e-323, 0), one, least, one).tolist() == [3, 0]
+    found = module.relative(column(2e-323, -2.5e-323, 5e-324), column(1e-323, 1e-323, 5e-324))
+    assert found.tolist() == [1, 1.4, 0]
+    assert module.slope(column(-torch.finfo(torch.float64).max)).tolist() == [-1]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import mpmath
 import pytest
@@ -90,3 +93,35 @@ def test_the_smaller_of_two_energies(formula: str, x: float, y: float, expected:
         with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
             found = module.f(torch.tensor(x, dtype=dtype), torch.tensor(y, dtype=dtype)).item()
             assert found == pytest.approx(torch.tensor(expected, dtype=dtype).item(), rel=8 * torch.finfo(dtype).eps)
+
+
+OF_THREE = """
+@op
+def decay(x, y, z):
+    return exp(-sqrt(x**2 + y**2 + z**2))
+
+@op
+def share(x, y, z):
+    return sqrt(x**2 + y**2)/sqrt(x**2 + y**2 + z**2)
+
+@op
+def above(x, y, z):
+    return sqrt(x**2 + y**2 + z**2) - z
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_norms_of_three_at_zero_and_at_infinity(dtype: torch.dtype, of_three: ModuleType) -> None:
+    def at(function: Callable[..., torch.Tensor], *numbers: float) -> tuple[float, list[float]]:
+        inputs = [torch.tensor(number, dtype=dtype, requires_grad=True) for number in numbers]
+        value = function(*inputs)
+        return value.item(), [slope.item() for slope in torch.autograd.grad(value, inputs)]
+
+    assert at(of_three.decay, 0, 0, 0) == (1, [0, 0, 0])
+    assert at(of_three.share, 1, math.inf, 2) == (1, [0, 0, 0])
+    assert at(of_three.above, 1, 2, math.inf) == (0, [0, 0, 0])
+
+
+@pytest.fixture(scope="module")
+def of_three(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return build(OF_THREE, tmp_path_factory.mktemp("three"))[0]

@@ -614,13 +614,13 @@ def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
 
 
 def mixed_arithmetic(rt: ModuleType, dtype: torch.dtype, **changes: Any) -> Any:
-    """0 in float, 2**-30 in double, for x of up to 2**30 but -1."""
+    """0 in float, 2**-10 in double, for x of up to 2**30 but -1."""
     return identity(
         rt,
         **{
             "name": "lost",
             "scalars": {"s": "float"},
-            "code": "const real sum = 1 + x, y = (sum + real(0x1p-30)) - sum + 0 * s;",
+            "code": "const real sum = 1 + x, y = ((sum + real(0x1p-30)) - sum) * real(0x1p20) + 0 * s;",
             "wide": (str(dtype).removeprefix("torch."),),
             "moderate": {str(dtype).removeprefix("torch."): 2.0**6},
             **changes,
@@ -633,10 +633,11 @@ def numbers_of_any_size(count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]
     wide = [64.5, -65.0, 2.0**-41, -(2.0**-50), 1000.0]
     some = torch.tensor([*wide, 0.0, -0.0, 64.0, -64.0, 2.0**-40, 1.0, 3.0, 0.1, 7.5, 0.25])
     which = torch.randint(len(some), (count,), generator=torch.Generator().manual_seed(count))
-    return some[which].to(dtype), torch.where(which < len(wide), 2.0**-30, 0.0).to(dtype)
+    x = some[which].to(dtype)  # of which float16 has no very small ones
+    return x, torch.where((which < len(wide)) & (x != 0), 2.0**-10, 0.0).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("count", [1, 7, 511, 513, 5000, 200_000])
 def test_every_element_has_the_arithmetic_that_it_needs(rt: ModuleType, dtype: torch.dtype, count: int) -> None:
     """Whatever its neighbours need, in as many threads as there are, and in place."""
@@ -652,44 +653,59 @@ def test_every_element_has_the_arithmetic_that_it_needs(rt: ModuleType, dtype: t
 
 
 def test_it_has_so_however_operands_lie(rt: ModuleType) -> None:
-    code = "const real sum = 1 + x + 0 * y, r = (sum + real(0x1p-30)) - sum;"
+    code = "const real sum = 1 + x + 0 * y, r = ((sum + real(0x1p-30)) - sum) * real(0x1p20);"
     kernel = mixed_arithmetic(rt, torch.float32, tensors=("x", "y"), results=("r",), scalars={}, code=code)
     x, expected = (numbers.view(700, 300) for numbers in numbers_of_any_size(210_000, torch.float32))
     ones, row = torch.ones(700, 300), torch.ones(300)
     row[::7] = 100
     assert torch.equal(kernel((x.t().contiguous().t(), ones))[0], expected)  # across
     assert torch.equal(kernel((x[:, ::3], ones[:, ::3].contiguous()))[0], expected[:, ::3])
-    assert torch.equal(kernel((x, row))[0], torch.where(row > 64, 2.0**-30, expected))
-    assert torch.equal(kernel((ones[:, :1], row))[0], torch.where(row > 64, 2.0**-30, 0.0).expand(700, 300))
+    assert torch.equal(kernel((x, row))[0], torch.where(row > 64, 2.0**-10, expected))
+    assert torch.equal(kernel((ones[:, :1], row))[0], torch.where(row > 64, 2.0**-10, 0.0).expand(700, 300))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_double_is_for_infinities_and_for_scalars_that_are_not_moderate(rt: ModuleType, dtype: torch.dtype) -> None:
-    code = "const real y = (1 + real(0x1p-30)) - 1 + (x - x < 0 ? x : 0) + 0 * s;"
+    code = "const real y = ((1 + real(0x1p-30)) - 1) * real(0x1p20) + (x - x < 0 ? x : 0) + 0 * s;"
     kernel = mixed_arithmetic(rt, dtype, code=code)
     x = torch.tensor([math.nan, math.inf, -math.inf, 1.0, 3.0], dtype=dtype)
     for _ in range(2):
-        assert kernel((x,), (1.0,))[0].tolist() == [2.0**-30, 2.0**-30, 2.0**-30, 0, 0]
+        assert kernel((x,), (1.0,))[0].tolist() == [2.0**-10] * 3 + [0, 0]
         for scalar in (65.0, -1e9, 2.0**-41, 1e-50):
-            assert kernel((x,), (scalar,))[0].tolist() == [2.0**-30] * 5
+            assert kernel((x,), (scalar,))[0].tolist() == [2.0**-10] * 5
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "bits"),
+    [
+        (8.0, torch.float32, 0x41000000),
+        (8.0, torch.bfloat16, 0x41000000),
+        (8.0, torch.float16, 0x48000000),
+        (2.0**40, torch.float16, 0x7BFF0000),  # the largest one, not infinity
+        (2.0**-40, torch.float16, 0x00010000),  # the least one, not 0
+        (2.0**-40, torch.bfloat16, 0x2B800000),
+    ],
+)
+def test_bounds_are_compared_by_their_bits(rt: ModuleType, size: float, dtype: torch.dtype, bits: int) -> None:
+    with torch.device("meta"):  # a default device is for the user
+        assert rt._bits_of(size, dtype) == bits
 
 
 def test_one_input_that_is_not_moderate_is_enough(rt: ModuleType) -> None:
-    """float16, which has few numbers that are not, stays with double."""
     code = "const real sum = 1 + x + 0 * y, a = ((sum + real(0x1p-30)) - sum) * 0x1p20, b = 2 * a;"
     options = {"tensors": ("x", "y"), "scalars": {}, "results": ("a", "b"), "code": code}
     one, large = torch.ones(3), torch.tensor([1.0, 100.0, 0.0])
     for result, factor in zip(mixed_arithmetic(rt, torch.float32, **options)((one, large)), (1, 2), strict=True):
         assert result.tolist() == [0, factor * 2.0**-10, 0]
     half = mixed_arithmetic(rt, torch.float16, **options)
-    assert half((one.half(), one.half()))[0].tolist() == [2.0**-10] * 3
+    assert half((one.half(), large.half()))[0].tolist() == [0, 2.0**-10, 0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("shape", [(), (300,), (700, 1), (3,)], ids=str)
 def test_terms_of_sums_have_so_too(rt: ModuleType, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     """Beside a result that is none; each term is of double, and is added there."""
-    code = "const real sum = 1 + x, y = (sum + real(0x1p-30)) - sum + 0 * s, z = 4 * y;"
+    code = "const real sum = 1 + x, y = ((sum + real(0x1p-30)) - sum) * real(0x1p20) + 0 * s, z = 4 * y;"
     kernel = mixed_arithmetic(rt, dtype, code=code, results=("y", "z"))
     x, expected = (
         numbers.view(-1, shape[-1] if shape == (3,) else 300) for numbers in numbers_of_any_size(210_000, dtype)
