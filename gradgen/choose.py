@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gradgen import halves
+from gradgen import climb, halves
 from gradgen.compensate import compensated, has_marks, unmarked
 from gradgen.corrections import Corrections
 from gradgen.forms import SETTLED, Forms
@@ -17,7 +17,7 @@ from gradgen.quality import BAR, LOST, TARGET, Quality, instructions, rank
 from gradgen.search import SINGULAR
 from gradgen.standing import Note, Problem, reads_more
 from gradgen.twins import twins
-from gradgen.worst import Worst
+from gradgen.worst import Place, Worst
 
 # A type with fewer digits than float32 asks for float64 arithmetic only where float32 has hardly a digit left.
 _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
@@ -73,6 +73,7 @@ class Choice:
         self._forms = Forms(problem._replace(nodes=nodes, others=others))
         self._standing = self._forms.standing
         self._corrections = Corrections(self._standing, self._forms.unpatched)
+        self._climbed: dict[tuple[Node, float, str], tuple[float, Place]] = {}
         for node in self._standing.forms:
             if self._forms.find(node):
                 self._corrections.compensate(node)
@@ -101,7 +102,13 @@ class Choice:
         standing.references.look_densely()
         for node in nodes:
             self._corrections.forget(node)
-            standing.quality[node] = standing.measured(node, standing.forms[node], near=True)
+            quality = standing.measured(node, standing.forms[node], near=True)
+            if quality.double.error <= TARGET and not has_marks([standing.forms[node]]):
+                error, at = self.climbed(node, arithmetic="short")
+                if error > BAR:
+                    worst = replace(quality.double, error=error, at=at, ordinary=error, normal=error)
+                    quality = replace(quality, double=worst)
+            standing.quality[node] = quality
             self._corrections.compensate(node, bar=TARGET)
             self._settle(node)
 
@@ -256,6 +263,8 @@ class Choice:
         def do(power: int) -> bool:
             if any(self.moderate(node, power) > bar for node in known):
                 return False
+            if dtype == "float32" and any(self.climbed(node, 2.0**power)[0] > BAR for node in known):
+                return False
             seen = [*filter(self._standing.references.is_quick, forms)]
             if dtype in _ROUGH:
                 return all(self._does(form, form, bar, 2.0**power) for form in seen)
@@ -277,6 +286,21 @@ class Choice:
             error = self._standing.references.moderate(*self._unmarked(node), 2.0**power)
             self._errors_of_moderate[node, power] = error
         return self._errors_of_moderate[node, power]
+
+    def climbed(self, node: Node, most: float = math.inf, arithmetic: str = "float32") -> tuple[float, Place]:
+        """The error without corrections in the worst tuple of several inputs that is found near others, and where.
+
+        0 and nowhere for a form with functions that take long.
+        """
+        node, _ = self._distinct(node)
+        standing, (form, _) = self._standing, self._unmarked(node)
+        key = form, most, arithmetic
+        if key not in self._climbed:
+            is_quick = len(standing.tensors) > 1 and standing.references.is_quick(form)
+            printed = printed_alone(form)
+            found = climb.worst(printed, arithmetic, standing.tensors, standing.hyper, most) if is_quick else (0.0, ())
+            self._climbed[key] = found
+        return self._climbed[key]
 
     def _unmarked(self, node: Node) -> tuple[Node, int]:
         """The form of a result without corrections, and its column."""
@@ -323,7 +347,11 @@ class Choice:
         """In both arithmetics; with the errors elsewhere, unless nothing can be saved there."""
         told = self.quality(node)
         quality = told if told.best_single.error <= LOST else self._standing.quality[node]
-        return quality.single.error, quality.widened.error
+        single, wide = quality.single.error, quality.widened.error
+        if single <= TARGET and not self._corrections.is_corrected(node):
+            climbed, _ = self.climbed(node)
+            single = climbed if climbed > BAR else single
+        return single, wide
 
     def _corrected(self, known: Sequence[Node], wide: Sequence[str]) -> list[str]:
         """Of the types that are computed in float64 those whose digits do not do there without corrections."""

@@ -47,7 +47,7 @@ class Dense:
         self._least_normal = math.ldexp(1.0, SMALLEST_EXPONENT[self._form])
         self._least_ordinary = math.ldexp(self._least_normal, MANTISSA[dtype])
         thinner = 1 if dtype == "float32" else _THINNER
-        numbers = _drawn(len(tensors))
+        numbers = drawn(len(tensors))
         numbers = numbers[:, ::thinner] if len(tensors) == 1 else numbers
         self._columns: Columns = dict(zip(tensors, numbers, strict=True))
         self._hyper, self._is_default = hyper, is_default
@@ -182,6 +182,12 @@ def computed(
     return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count) if turns is None else turns)]
 
 
+def scale_of(root: Node, columns: Columns, hyper: Mapping[str, float | bool], exact: Array) -> Array:
+    """|x * d exact/dx|, the largest of the inputs x, of a node that has these exact values."""
+    moved = [computed([root], "wide", {**columns, name: x * (1 + _STEP)}, hyper)[0] for name, x in columns.items()]
+    return _shift(exact, moved)
+
+
 def _shift(exact: Array, moved: Sequence[Array]) -> Array:
     """|x * d exact/dx|, the largest of the inputs x, from results where one of them is larger by a share of `_STEP`."""
     with np.errstate(all="ignore"):
@@ -189,7 +195,7 @@ def _shift(exact: Array, moved: Sequence[Array]) -> Array:
 
 
 @cache
-def _drawn(count: int) -> Array:
+def drawn(count: int) -> Array:
     """Numbers for so many inputs, each a row."""
     return _numbers(range(1 - EXTREME, EXTREME), _IN_BINADE)[None] if count == 1 else _tuples(count, _TUPLES)
 

@@ -287,6 +287,7 @@ class _Planner:
         moderate = dict(kernel.moderate).get("float32")
         if moderate is not None:
             seen = max(self.choice.moderate(node, moderate) for node in nodes)
+            seen = max(seen, *(self.choice.climbed(node, 2.0**moderate)[0] for node in nodes))
             single = max(single, replace(single, error=seen, normal=seen, ordinary=seen))
         narrow_error = max(quality.single for quality in found)
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes(node) or ())
