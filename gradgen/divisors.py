@@ -86,7 +86,9 @@ def _shared(selection: Node, roots: Sequence[Node]) -> Iterator[tuple[Node, Node
     for pair in pairs:
         (a, b), (p, q) = (_parts(quotient) for quotient in pair)
         graph = selection.graph
-        if not any(graph.inverse(divisor) in others for divisor in (b, q)):  # else there is one division more
+        is_coefficient = a is p and a.number is not None and not a.is_number(1)  # which would be the last factor then
+        is_shared = any(graph.inverse(divisor) in others for divisor in (b, q))  # then there is one division more
+        if not is_coefficient and not is_shared:
             one = graph.mul(graph.where(condition, a, p), graph.inverse(graph.where(condition, b, q)))
             yield from ((quotient, one) for quotient in pair)
 

@@ -49,6 +49,7 @@ def bits(found: float) -> bytes:
         # Which of two inverses is a factor shows where one has a name; a hyper-parameter decides for all elements.
         ("where(gt(x, 0), z/y, 1/x/y)", 2, 2),
         ("where(gt(k, 1), x/y, y/z)", 2, 2),
+        ("where(gt(x, 0), 19*(1/(1 + y)), 19*(1/(2 + z)))*exp(x)", 2, 2),  # 19 would be the last factor
     ],
 )
 def test_branches_share_a_division(text: str, before: int, after: int) -> None:
