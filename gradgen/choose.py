@@ -95,8 +95,9 @@ class Choice:
     def _look_densely(self, nodes: Sequence[Node]) -> None:
         """Compensate what is near the bar at ordinary inputs.
 
-        Roundings of several inputs add up in few of all tuples, and in others than those by more. The search for forms
-        does not see them: which form has the least of them in these would be chance.
+        Roundings of several inputs add up in few of all tuples, and in others than those by more; near the worst they
+        are looked for once more. The search for forms does not see them: which form has the least of them in these
+        would be chance.
         """
         standing = self._standing
         standing.references.look_densely()
@@ -256,7 +257,6 @@ class Choice:
         forms = [self._unmarked(node)[0] for node in known]
         is_seen = all(map(self._standing.references.is_quick, forms))
         bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
-
         is_gaussian = any(below.op in GAUSSIAN for below in topological(forms))
         powers = (*MODERATE, MODERATE_LEAST) if is_gaussian or dtype in _ROUGH else MODERATE
 
@@ -296,10 +296,10 @@ class Choice:
         standing, (form, _) = self._standing, self._unmarked(node)
         key = form, most, arithmetic
         if key not in self._climbed:
-            is_quick = len(standing.tensors) > 1 and standing.references.is_quick(form)
-            printed = printed_alone(form)
-            found = climb.worst(printed, arithmetic, standing.tensors, standing.hyper, most) if is_quick else (0.0, ())
-            self._climbed[key] = found
+            self._climbed[key] = 0.0, ()
+            if len(standing.tensors) > 1 and standing.references.is_quick(form):
+                given = standing.tensors, standing.hyper, most
+                self._climbed[key] = climb.worst(printed_alone(form), arithmetic, *given)
         return self._climbed[key]
 
     def _unmarked(self, node: Node) -> tuple[Node, int]:

@@ -48,19 +48,22 @@ def worst(
 
     every = drawn(len(tensors))
     every = every[:, (abs(every) <= most).all(axis=0)]
-    errors = errors_at(every)
-    kept = np.argsort(-errors, kind="stable")[:_KEPT]
-    best, errors = every[:, kept], errors[kept]
+    best, errors = _worst_of(every, errors_at(every))
     steps = _steps(len(tensors))
     for k in range(_ROUNDS):
         repeated = np.repeat(best, _EACH, axis=1)
         sizes, ways = (np.roll(one, k * apart, axis=-1) for one, apart in zip(steps, _APART, strict=True))
         moved = FORMATS["float32"].nearest(repeated * (1 + (ways * sizes)[:, : repeated.shape[1]]))
-        every = np.concatenate([best, np.where(abs(moved) <= most, moved, repeated)], axis=1)
-        errors = np.concatenate([errors, errors_at(every[:, best.shape[1] :])])
-        kept = np.argsort(-errors, kind="stable")[:_KEPT]
-        best, errors = every[:, kept], errors[kept]
+        moved = np.where(abs(moved) <= most, moved, repeated)
+        every = np.concatenate([best, moved], axis=1)
+        best, errors = _worst_of(every, np.concatenate([errors, errors_at(moved)]))
     return float(errors[0]), (*zip(tensors, best[:, 0].tolist(), strict=True), *hyper.items())
+
+
+def _worst_of(tuples: Array, errors: Array) -> tuple[Array, Array]:
+    """The worst tuples, with their errors, that of the first the largest."""
+    kept = np.argsort(-errors, kind="stable")[:_KEPT]
+    return tuples[:, kept], errors[kept]
 
 
 def _errors(form: Node, arithmetic: str, columns: Columns, hyper: Mapping[str, float | bool]) -> Array:

@@ -20,7 +20,18 @@ from sympy import Expr
 
 from gradgen import normal
 from gradgen.divisors import REPEATED_DIVISIONS
-from gradgen.graph import CONDITIONS, HALF, WRITTEN_OUT, Node, inputs_of, is_division, rebuilt, substitute, topological
+from gradgen.graph import (
+    CONDITIONS,
+    HALF,
+    WRITTEN_OUT,
+    Node,
+    inputs_of,
+    is_division,
+    is_inverse,
+    rebuilt,
+    substitute,
+    topological,
+)
 from gradgen.primitives import FUNCTION_ERRORS, MARKS, PRIMITIVES, PRODUCTS
 
 
@@ -175,7 +186,7 @@ class _Errors:
     def _of_product(self, node: Node) -> Node | None:
         a, b = node.args
         for top, reciprocal in ((a, b), (b, a)):
-            if reciprocal.op == "pow" and reciprocal.args[1].is_number(-1):
+            if is_inverse(reciprocal):
                 return self._of_quotient(top, reciprocal.args[0], node)
         for top, reciprocal in ((a, b), (b, a)):
             if _is_repeated_division(reciprocal) and reciprocal not in self._shared:

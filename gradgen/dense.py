@@ -111,11 +111,7 @@ class Dense:
 
         def errors(where: Array) -> Array:
             there = {name: x[where] for name, x in inputs.items()}
-            moved = [
-                self._computed([root], "wide", {**there, name: x * (1 + _STEP)}, at[where])[0]
-                for name, x in there.items()
-            ]
-            shift = _shift(exact[where], moved)
+            shift = scale_of(root, there, self._given, exact[where], at[where])
             use = np.isfinite(shift)
             right = Right.of_doubles(exact[where][use], shift[use], self._form)
             return np.array([right.errors(value[where][use]).max(initial=0.0) for value in values])
@@ -182,10 +178,16 @@ def computed(
     return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count) if turns is None else turns)]
 
 
-def scale_of(root: Node, columns: Columns, hyper: Mapping[str, float | bool], exact: Array) -> Array:
-    """|x * d exact/dx|, the largest of the inputs x, of a node that has these exact values."""
-    moved = [computed([root], "wide", {**columns, name: x * (1 + _STEP)}, hyper)[0] for name, x in columns.items()]
-    return _shift(exact, moved)
+def scale_of(
+    root: Node,
+    columns: Columns,
+    hyper: Mapping[str, float | bool],
+    exact: Array,
+    turns: Array | None = None,
+) -> Array:
+    """|x * d exact/dx|, the largest of the inputs x, of a node with these exact values; `turns` as of `computed`."""
+    every = ({**columns, name: x * (1 + _STEP)} for name, x in columns.items())
+    return _shift(exact, [computed([root], "wide", moved, hyper, turns)[0] for moved in every])
 
 
 def _shift(exact: Array, moved: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from sympy import Integer
 
-from gradgen.graph import HALF, RECIPROCALS, Node, rebuilt, substitute, topological
+from gradgen.graph import HALF, RECIPROCALS, Node, is_inverse, rebuilt, substitute, topological
 from gradgen.ranges import Ranges
 
 REPEATED_DIVISIONS = RECIPROCALS - {Integer(-1), -HALF}  # powers that several divisions would compute
@@ -38,7 +38,7 @@ def _is_tame(node: Node, ranges: Ranges) -> bool:
 def ordinary_divisors(roots: Sequence[Node]) -> frozenset[Node]:
     """What the roots divide by and is known to lie between 1 and 2^100, so that its inverse is an ordinary number."""
     ranges = Ranges()
-    divisors = {node.args[0] for node in topological(roots) if _is_reciprocal(node)}
+    divisors = {node.args[0] for node in topological(roots) if is_inverse(node)}
     return frozenset(node for node in divisors if ranges(node).low >= 1 and ranges(node).high <= _LARGEST)
 
 
@@ -58,7 +58,7 @@ def _choices(roots: Sequence[Node]) -> Iterator[Node]:
     """The selections that have quotients in both branches and are not decided once for all elements."""
     divide: set[Node] = set()
     for node in topological(roots):
-        if _is_reciprocal(node) or not divide.isdisjoint(node.args):
+        if is_inverse(node) or not divide.isdisjoint(node.args):
             divide.add(node)
         if node.op == "where" and divide.issuperset(node.args[1:]) and not _is_uniform(node.args[0]):
             yield node
@@ -81,7 +81,7 @@ def _shared(selection: Node, roots: Sequence[Node]) -> Iterator[tuple[Node, Node
         arg
         for node in topological(roots)
         for arg in node.args
-        if _is_reciprocal(arg) and arg not in shared and node not in shared
+        if is_inverse(arg) and arg not in shared and node not in shared
     }
     for pair in pairs:
         (a, b), (p, q) = (_parts(quotient) for quotient in pair)
@@ -100,17 +100,13 @@ def _quotients(nodes: Sequence[Node], elsewhere: Collection[Node]) -> list[Node]
         node
         for node in nodes
         if node not in elsewhere
-        and (_is_quotient(node) if node.op == "mul" else _is_reciprocal(node) and node not in divided)
+        and (_is_quotient(node) if node.op == "mul" else is_inverse(node) and node not in divided)
     ]
 
 
 def _is_quotient(product: Node) -> bool:
     """Whether it is clear what is divided by: of two inverses the one that has a name is a factor."""
-    return sum(map(_is_reciprocal, product.args)) == 1
-
-
-def _is_reciprocal(node: Node) -> bool:
-    return node.op == "pow" and node.args[1].is_number(-1)
+    return sum(map(is_inverse, product.args)) == 1
 
 
 def _parts(quotient: Node) -> tuple[Node, Node]:
@@ -118,4 +114,4 @@ def _parts(quotient: Node) -> tuple[Node, Node]:
     if quotient.op == "pow":
         return quotient.graph.const(1), quotient.args[0]
     a, b = quotient.args
-    return (a, b.args[0]) if _is_reciprocal(b) else (b, a.args[0])
+    return (a, b.args[0]) if is_inverse(b) else (b, a.args[0])

@@ -358,6 +358,16 @@ def is_division(number: Expr) -> bool:
     return is_quotient(number) and bool(number.q & (number.q - 1))
 
 
+def is_inverse(node: Node) -> bool:
+    """Whether it is 1 / x for some x, of which products are quotients."""
+    return node.op == "pow" and node.args[1].is_number(-1)
+
+
+def divides(node: Node) -> bool:
+    """Whether products with it are computed by divisions: 1 / x, 1 / x / x, 1 / sqrt(x)."""
+    return node.op == "pow" and node.args[1].number in RECIPROCALS
+
+
 def coefficient(node: Node) -> tuple[Expr, Node | None]:
     """The numeric factor of a node and the rest: 2*x gives (2, x); a constant gives (its value, None)."""
     if node.number is not None:

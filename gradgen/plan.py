@@ -15,7 +15,7 @@ from gradgen.choose import Arithmetic, Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.divisors import one_for_both_branches, ordinary_divisors
-from gradgen.graph import CONDITIONS, RECIPROCALS, Graph, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, Graph, Node, divides, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
 from gradgen.limits import LARGE, limits
@@ -590,14 +590,18 @@ def _statements(
         if node.op == "pow" and node.args[1].number is not None and _repeats(node.args[1].number):
             uses[node.args[0]] += 1
     # As an inverse with a name a divisor would overflow before the quotient does, and the quotient be rounded once more
-    unnamed = {arg for node in order if node.op == "mul" for arg in node.args if _divides(arg) and uses[arg] == 1}
+    unnamed = {arg for node in order if node.op == "mul" for arg in node.args if divides(arg) and uses[arg] == 1}
     width: dict[Node, int] = {}
     chosen: list[Node] = []
     read = {*order}
+
+    def measured(node: Node) -> int:
+        return _width(node, [width[arg] for arg in node.args], names, is_wordy)
+
     with_errors = {node for pair in errors.items() if pair[1] in read for node in pair if node.args}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
-        width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
+        width[node] = measured(node)
         if node.op in CONDITIONS:
             plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
         is_unnamed = plain and node not in with_errors
@@ -609,15 +613,16 @@ def _statements(
             long = [arg for arg in branches if width[arg] > _NAME and arg not in chosen]
             chosen += long
             width |= dict.fromkeys(long, _NAME)
-            width[node] = _width(node, [width[arg] for arg in node.args], names, is_wordy)
+            width[node] = measured(node)
         if width[node] >= _LINE or (node in unnamed and width[node] >= _WIDEST):
             widest = max(node.args, key=width.__getitem__)
             named = widest.args[0] if widest in unnamed else widest
             if named.args and width[named] > _NAME and named.op not in CONDITIONS and named not in chosen:
                 chosen.append(named)
                 width[named] = _NAME
-                for part in (*([widest] if widest is not named else []), node):
-                    width[part] = _width(part, [width[arg] for arg in part.args], names, is_wordy)
+                if widest is not named:
+                    width[widest] = measured(widest)
+                width[node] = measured(node)
         if is_unnamed or (node in unnamed and node not in hints and node not in with_errors):
             continue
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
@@ -688,11 +693,6 @@ def _width(node: Node, args: list[int], names: dict[Node, str], is_wordy: bool) 
         else len(node.op) + 5
     )
     return signs + sum(args) + (_WORDS if is_wordy and node.op not in _SHORT else 0)
-
-
-def _divides(node: Node) -> bool:
-    """Whether a product with the node is printed as a quotient."""
-    return node.op == "pow" and node.args[1].number in RECIPROCALS
 
 
 def _repeats(exponent: Expr) -> bool:

@@ -21,7 +21,7 @@ import jinja2
 from gradgen import coefficients, normal, typed
 from gradgen.derivatives import Derivatives, derivatives
 from gradgen.doubts import doubts
-from gradgen.graph import CONDITIONS, Node, topological
+from gradgen.graph import CONDITIONS, Node, is_inverse, topological
 from gradgen.language import Parameter
 from gradgen.load import Formula, class_name
 from gradgen.measure import LEAST_MODERATE
@@ -351,9 +351,9 @@ class _KernelText:
         for node in scalar:
             if not node.args or node.op in ("add", "mul"):
                 continue
-            divides = node.op == "pow" and node.args[1].is_number(-1) and node not in inside
+            is_one_over = is_inverse(node) and node not in inside
             uses = [n for n in order for arg in n.args if arg is node]
-            if not divides or [n.op for n in uses] != ["mul"]:  # x/k alone is a division of a tensor
+            if not is_one_over or [n.op for n in uses] != ["mul"]:  # x/k alone is a division of a tensor
                 return True
         return False
 

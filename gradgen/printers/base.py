@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import sympy
 from sympy import Expr, Rational
 
-from gradgen.graph import HALF, RELATIONS, Node, coefficient, is_quotient
+from gradgen.graph import HALF, RELATIONS, Node, coefficient, is_inverse, is_quotient
 from gradgen.primitives import PRODUCTS
 
 # Binding strength, weakest first.
@@ -115,11 +115,13 @@ class Printer:
 
     def _product(self, a: Node, b: Node) -> tuple[str, int]:
         """a * b, as a quotient where one of them is a reciprocal."""
-        if self._is_reciprocal(b):
-            return f"{self.expression(a, PRODUCT)} / {self._denominator(b)}", PRODUCT
-        if self._is_reciprocal(a):
-            return f"{self.expression(b, PRODUCT)} / {self._denominator(a)}", PRODUCT
+        for numerator, reciprocal in ((a, b), (b, a)):
+            if self._is_reciprocal(reciprocal):
+                return self._divided(numerator, reciprocal)
         return f"{self.expression(a, PRODUCT)} * {self.expression(b, UNARY)}", PRODUCT
+
+    def _divided(self, numerator: Node, reciprocal: Node) -> tuple[str, int]:
+        return f"{self.expression(numerator, PRODUCT)} / {self._denominator(reciprocal)}", PRODUCT
 
     def _quotient(self, number: Expr) -> bool:
         """Whether a factor is printed as a division."""
@@ -130,7 +132,7 @@ class Printer:
         return sympy.Integer(number.p), sympy.Integer(number.q)
 
     def _is_reciprocal(self, node: Node) -> bool:
-        return node.op == "pow" and node not in self.names and node.args[1].is_number(-1)
+        return node not in self.names and is_inverse(node)
 
     def _denominator(self, node: Node) -> str:
         return self.expression(node.args[0], UNARY)

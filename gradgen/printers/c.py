@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import sympy
 
-from gradgen.graph import MINUS_ONE, Node
+from gradgen.graph import Node, is_inverse
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import AND, ATOM, OR, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
@@ -44,19 +44,16 @@ class CPrinter(NumericPrinter):
         text = self.expression(arg)
         return f"real({text})" if arg.number is not None and "real(" not in text else text
 
-    def _product(self, a: Node, b: Node) -> tuple[str, int]:
-        for numerator, reciprocal in ((a, b), (b, a)):
-            if self._is_reciprocal(reciprocal):
-                return self._over(self.operand(numerator, a), reciprocal) or super()._product(a, b)
-        return super()._product(a, b)
+    def _divided(self, numerator: Node, reciprocal: Node) -> tuple[str, int]:
+        return self._over(self.operand(numerator, reciprocal), reciprocal) or super()._divided(numerator, reciprocal)
 
     def print_pow(self, node: Node) -> tuple[str, int]:
         return self._over(self.literal("1"), node) or super().print_pow(node)
 
     def _over(self, numerator: str, reciprocal: Node) -> tuple[str, int] | None:
         """A quotient by an ordinary number; None if it is by another."""
-        divisor, exponent = reciprocal.args
-        if not exponent.is_number(MINUS_ONE) or divisor not in self.ordinary:
+        divisor = reciprocal.args[0]
+        if not is_inverse(reciprocal) or divisor not in self.ordinary:
             return None
         return f"over({numerator}, {self.expression(divisor)})", ATOM
 

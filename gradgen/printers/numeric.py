@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 from sympy import Expr
 
-from gradgen.graph import RECIPROCALS, Node, is_division
+from gradgen.graph import RECIPROCALS, Node, divides, is_division
 from gradgen.model import FORMATS, rest
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY, Printer
@@ -46,7 +46,7 @@ class NumericPrinter(Printer):
         return sympy.S.One, 1 / number  # 2 * x might overflow
 
     def _is_reciprocal(self, node: Node) -> bool:
-        return node.op == "pow" and node not in self.names and node.args[1].number in RECIPROCALS
+        return node not in self.names and divides(node)
 
     def _denominator(self, node: Node) -> str:
         base, exponent = node.args[0], node.args[1].number

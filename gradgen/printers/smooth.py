@@ -5,7 +5,7 @@ Sums, selections and products with a number are torch's own; they have nothing t
 
 from __future__ import annotations
 
-from gradgen.graph import CONDITIONS, Node
+from gradgen.graph import CONDITIONS, Node, is_inverse
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import ATOM, PRODUCT, UNARY
 from gradgen.printers.torch import TorchPrinter
@@ -38,7 +38,7 @@ class SmoothPrinter(TorchPrinter):
         if self.is_number(a) or self.is_number(b):
             number, tensor = (a, b) if self.is_number(a) else (b, a)
             return f"{self.expression(number, UNARY)} * {self.expression(tensor, UNARY)}", PRODUCT
-        if b.op == "pow" and b not in self.names and b.args[1].is_number(-1):
+        if b not in self.names and is_inverse(b):
             return self._smooth("div", *map(self.expression, (a, b.args[0])))
         return self._smooth("mul", *map(self.expression, node.args))
 
