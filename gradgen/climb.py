@@ -44,8 +44,9 @@ def worst(
     """
 
     def errors_at(tuples: Array) -> Array:
-        return _errors(form, arithmetic, dict(zip(tensors, tuples, strict=True)), hyper)
+        return _errors(form, arithmetic, dict(zip(tensors, tuples, strict=True)), given)
 
+    given = {name: FORMATS[arithmetic].rounded(float(value)) for name, value in hyper.items()}  # as a kernel has them
     every = drawn(len(tensors))
     every = every[:, (abs(every) <= most).all(axis=0)]
     best, errors = _worst_of(every, errors_at(every))

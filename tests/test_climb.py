@@ -40,6 +40,14 @@ def test_finds_no_more_than_there_is() -> None:
     assert of("sqrt(x**2 + y**2 + z**2)")[0] < 2.7
 
 
+@pytest.mark.parametrize("arithmetic", ["float32", "short"])
+def test_a_hyper_parameter_is_a_number_of_the_type(arithmetic: str) -> None:
+    (node,) = rewrite([parsed("k*x + 0*y")])
+    error, at = climb.worst(printed_alone(node), arithmetic, ["x", "y"], {"k": 0.1})
+    assert error <= 0.5
+    assert dict(at)["k"] == 0.1
+
+
 def test_stays_within_the_bound() -> None:
     assert all(abs(number) <= 8 for number in of("exp(x*y + x)", most=8.0)[1].values())
     assert computed([parsed("x*y")], "wide", dict(zip("xy", drawn(2), strict=True)), {})[0].size == drawn(2).shape[1]
