@@ -72,7 +72,7 @@ class Choice:
         nodes, others = ([x for x in some if x not in self._twins] for some in (problem.nodes, problem.others))
         self._forms = Forms(problem._replace(nodes=nodes, others=others))
         self._standing = self._forms.standing
-        self._corrections = Corrections(self._standing, self._forms.unpatched)
+        self._corrections = Corrections(self._standing, self._forms.unpatched, self._forms.looked_at)
         self._climbed: dict[tuple[Node, float, str], tuple[float, Place]] = {}
         for node in self._standing.forms:
             if self._forms.find(node):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from gradgen import rational
 from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.graph import Node, topological
 from gradgen.printed import printed_alone
-from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar
+from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar, rank
+from gradgen.search import LookedAt
 from gradgen.standing import Note, Standing
 from gradgen.worst import Worst
 
@@ -18,6 +19,7 @@ _WHOLE = {
     "compensated": "in compensated arithmetic",
     "extended": "in compensated arithmetic, functions with twice the digits",
 }
+_MOST_OTHERS = 4  # of the forms that were looked at, the best without corrections
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 
 
@@ -27,11 +29,18 @@ class Corrections:
     Args:
         standing: how those stand.
         unpatched: other forms that may be compensated, each with notes on it.
+        looked_at: what gives the forms of a result that were looked at.
     """
 
-    def __init__(self, standing: Standing, unpatched: Mapping[Node, tuple[Node, list[Note]]]) -> None:
+    def __init__(
+        self,
+        standing: Standing,
+        unpatched: Mapping[Node, tuple[Node, list[Note]]],
+        looked_at: Callable[[Node], LookedAt],
+    ) -> None:
         self._standing = standing
         self._unpatched = unpatched
+        self._looked_at = looked_at
         self._needs_none: set[Node] = set()  # in float32
         self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
 
@@ -92,6 +101,9 @@ class Corrections:
         found.setdefault(rational.expanded(best), (notes, ""))
         if is_any:
             found.setdefault(rational.expanded(node), ([], ""))
+            # Of forms that lose as much without corrections some lose nothing with them
+            for _, form, how in sorted(self._looked_at(node), key=lambda entry: rank(entry[0]))[:_MOST_OTHERS]:
+                found.setdefault(form, ([], f"{how}, "))
         poles = set(standing.inputs_with_poles(best))
         for form, (before, how) in found.items():
             if form is best or poles.issuperset(standing.inputs_with_poles(form)):
