@@ -7,13 +7,13 @@ larger than those of their neighbours: hardly any of those that are drawn is suc
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
 from gradgen.dense import Columns, computed, drawn, scale_of
+from gradgen.draws import Draws
 from gradgen.graph import Node
 from gradgen.model import FORMATS
 from gradgen.ulp import Array, Right
@@ -80,7 +80,5 @@ def _errors(form: Node, arithmetic: str, columns: Columns, hyper: Mapping[str, f
 @cache
 def _steps(count: int) -> tuple[Array, Array]:
     """How far the neighbours of the worst tuples are, and for each input to which side, as a share of that."""
-    randoms = random.Random(7)
-    sizes = [2.0 ** -randoms.randrange(1, _FINEST + 1) for _ in range(_KEPT * _EACH)]
-    ways = [[randoms.uniform(-1, 1) for _ in sizes] for _ in range(count)]
-    return np.array(sizes), np.array(ways)
+    draws, often = Draws(7), _KEPT * _EACH
+    return 2.0 ** -draws.integers(1, _FINEST + 1, often), draws.uniform(-1, 1, count, often)

@@ -7,7 +7,6 @@ that spares instructions at the price of range may be wrong in less than one of 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from gradgen import pair
 from gradgen.dense import computed
+from gradgen.draws import Draws
 from gradgen.graph import Node, topological
 from gradgen.measure import LEAST_MODERATE
 from gradgen.model import is_quick
@@ -111,38 +111,36 @@ def _doubles(numbers: Array) -> Array:
 @cache
 def _edges(count: int) -> Array:
     """Numbers for so many inputs, each a row: in each column one or two at which exponentials overflow, or vanish."""
-    randoms = random.Random(1)
-
-    def column(k: int) -> list[float]:
-        numbers = [randoms.choice([1, -1]) * 2.0 ** randoms.uniform(*_EXPONENTS) for _ in range(count)]
-        for one in randoms.sample(range(count), 1 + k % 2):
-            numbers[one] = randoms.choice([1, -1]) * randoms.uniform(*_OVERFLOWING) * 2.0 ** randoms.randrange(-2, 2)
-        return numbers
-
-    every: Array = np.array([column(k) for k in range(_TUPLES)]).T
-    return every.astype(np.float32).astype(np.float64)
+    draws, columns = Draws(1), np.arange(_TUPLES)
+    numbers = draws.signs(count, _TUPLES) * 2.0 ** draws.uniform(*_EXPONENTS, count, _TUPLES)
+    for rows, changed in zip(_two_of(count, draws), (slice(None), slice(None, None, 2)), strict=True):
+        large = draws.signs(_TUPLES) * draws.uniform(*_OVERFLOWING, _TUPLES)
+        numbers[rows[changed], columns[changed]] = (large * 2.0 ** draws.integers(-2, 2, _TUPLES))[changed]
+    every: Array = numbers.astype(np.float32).astype(np.float64)
+    return every
 
 
 @cache
 def _tuples(count: int) -> Array:
     """Numbers for so many inputs, each a row: in half of the columns two are alike or opposite, or some special."""
-    randoms = random.Random(0)
+    draws, columns = Draws(0), np.arange(_TUPLES)
+    low, high = np.array(_POWERS).T[:, columns % 3 % 2]  # ordinary ones, all, and in place of the third those at edges
+    at_edges = draws.choices(_EDGES, count, _TUPLES) + draws.integers(0, 3, count, _TUPLES)
+    powers = np.where(columns % 3 == 2, at_edges, draws.integers(low, high, count, _TUPLES))
+    digits = draws.integers(1 << (_DIGITS - 1), 1 << _DIGITS, count, _TUPLES)
+    numbers: Array = np.ldexp(draws.signs(count, _TUPLES) * digits, powers - _DIGITS)
 
-    def number(kind: int) -> float:
-        digits, sign = randoms.randrange(1 << (_DIGITS - 1), 1 << _DIGITS), randoms.choice([1, -1])
-        power = randoms.choice(_EDGES) + randoms.randrange(3) if kind == 2 else randoms.randrange(*_POWERS[kind])
-        return sign * math.ldexp(digits, power - _DIGITS)
+    (one, other), kind = _two_of(count, draws), draws.integers(0, 8, _TUPLES)
+    alike, special = columns[kind < 2], columns[(kind >= 2) & (kind < 4)]
+    numbers[one[alike], alike] = numbers[other[alike], alike] * np.where(kind[alike] == 0, 1, -1)
+    is_other_too = draws.integers(0, 1 + len(_SPECIAL), len(special)) > 0
+    numbers[one[special], special] = draws.choices(_SPECIAL, len(special))
+    both = special[is_other_too]
+    numbers[other[both], both] = draws.choices(_SPECIAL, len(both))
+    return numbers
 
-    def column(k: int) -> list[float]:
-        numbers = [number(k % 3) for _ in range(count)]
-        one, other = randoms.sample(range(count), 2)
-        kind = randoms.randrange(8)
-        if kind < 2:
-            numbers[one] = numbers[other] * (1, -1)[kind]
-        elif kind < 4:
-            numbers[one] = randoms.choice(_SPECIAL)
-            numbers[other] = randoms.choice([numbers[other], *_SPECIAL])
-        return numbers
 
-    every: Array = np.array([column(k) for k in range(_TUPLES)]).T
-    return every
+def _two_of(count: int, draws: Draws) -> tuple[Array, Array]:
+    """Two of so many rows, for each column."""
+    one = draws.integers(0, count, _TUPLES)
+    return one, (one + draws.integers(1, count, _TUPLES)) % count
