@@ -101,13 +101,19 @@ class Corrections:
         found.setdefault(rational.expanded(best), (notes, ""))
         if is_any:
             found.setdefault(rational.expanded(node), ([], ""))
+        poles = set(standing.inputs_with_poles(best))
+
+        def has_no_more_poles(form: Node) -> bool:
+            return form is best or poles.issuperset(standing.inputs_with_poles(form))
+
+        for form, (before, how) in found.items():
+            if has_no_more_poles(form):
+                yield form, before, how
+        if is_any and standing.quality[node].double.normal > BAR:
             # Of forms that lose as much without corrections some lose nothing with them
             for _, form, how in sorted(self._looked_at(node), key=lambda entry: rank(entry[0]))[:_MOST_OTHERS]:
-                found.setdefault(form, ([], f"{how}, "))
-        poles = set(standing.inputs_with_poles(best))
-        for form, (before, how) in found.items():
-            if form is best or poles.issuperset(standing.inputs_with_poles(form)):
-                yield form, before, how
+                if form not in found and has_no_more_poles(form):
+                    yield form, [], f"{how}, "
 
     def is_corrected(self, node: Node) -> bool:
         """Whether a result is compensated, in float32 too."""
