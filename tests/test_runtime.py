@@ -628,21 +628,26 @@ def mixed_arithmetic(rt: ModuleType, dtype: torch.dtype, **changes: Any) -> Any:
     )
 
 
-def numbers_of_any_size(count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Numbers, among them the largest and the least moderate ones, and what comes of them."""
+def numbers_of_any_size(count: int, dtype: torch.dtype, share: float = 1 / 3) -> tuple[Tensor, Tensor]:
+    """Numbers, among them the largest and the least moderate ones, and what comes of them; this share is not moderate."""
     wide = [64.5, -65.0, 2.0**-41, -(2.0**-50), 1000.0]
     some = torch.tensor([*wide, 0.0, -0.0, 64.0, -64.0, 2.0**-40, 1.0, 3.0, 0.1, 7.5, 0.25])
-    which = torch.randint(len(some), (count,), generator=torch.Generator().manual_seed(count))
+    generator = torch.Generator().manual_seed(count)
+    which = torch.randint(len(wide), len(some), (count,), generator=generator)
+    which = torch.where(torch.rand(count, generator=generator) < share, which % len(wide), which)
     x = some[which].to(dtype)  # of which float16 has no very small ones
     return x, torch.where((which < len(wide)) & (x != 0), 2.0**-10, 0.0).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("count", [1, 7, 511, 513, 5000, 200_000])
-def test_every_element_has_the_arithmetic_that_it_needs(rt: ModuleType, dtype: torch.dtype, count: int) -> None:
+@pytest.mark.parametrize("share", [0.004, 0.3, 0.7, 1.0], ids=["some", "many", "most", "all"])
+def test_every_element_has_the_arithmetic_that_it_needs(
+    rt: ModuleType, dtype: torch.dtype, count: int, share: float
+) -> None:
     """Whatever its neighbours need, in as many threads as there are, and in place."""
     kernel = mixed_arithmetic(rt, dtype)
-    x, expected = numbers_of_any_size(count, dtype)
+    x, expected = numbers_of_any_size(count, dtype, share)
     x[600:1800], expected[600:1800] = 2.5, 0  # whole stretches of the C code
     for _ in range(3):  # by Python, then by the dispatcher
         assert torch.equal(kernel((x,), (1.0,))[0], expected)
@@ -650,6 +655,8 @@ def test_every_element_has_the_arithmetic_that_it_needs(rt: ModuleType, dtype: t
     assert torch.equal(kernel.overwrite(x.clone(), (1.0,)), expected)
     moderate = torch.full((count,), 2.5, dtype=dtype)
     assert not kernel((moderate,), (1.0,))[0].any()
+    itself = mixed_arithmetic(rt, dtype, code="const real y = x + 0 * s;")
+    assert torch.equal(itself((x,), (1.0,))[0], x)
 
 
 def test_it_has_so_however_operands_lie(rt: ModuleType) -> None:
