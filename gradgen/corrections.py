@@ -109,7 +109,7 @@ class Corrections:
         for form, (before, how) in found.items():
             if has_no_more_poles(form):
                 yield form, before, how
-        if is_any and standing.quality[node].double.normal > BAR:
+        if is_any and standing.quality[node].double.ordinary > BAR:
             # Of forms that lose as much without corrections some lose nothing with them
             for _, form, how in sorted(self._looked_at(node), key=lambda entry: rank(entry[0]))[:_MOST_OTHERS]:
                 if form not in found and has_no_more_poles(form):

@@ -441,6 +441,21 @@ def test_a_module_says_for_which_inputs_float64_is(tmp_path: Path) -> None:
     torch.testing.assert_close(found, torch.nn.functional.silu(gate.double()).mul(value).float(), rtol=1e-6, atol=0)
 
 
+def test_other_forms_are_for_what_is_off_where_nothing_is_extreme(tmp_path: Path) -> None:
+    """The quotient overflows at some inputs; a form in which it does not has fewer digits, and none at 0."""
+    text = "x*log(x/y) - x + y"
+    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor):\n    return {text}\n", tmp_path)
+    assert module.f(torch.tensor(1.0).double(), torch.tensor(0.0).double()) == math.inf
+    randoms = random.Random(0)
+    for _ in range(200):
+        x = randoms.uniform(0.1, 9)
+        y = x * randoms.uniform(0.99, 1.01)
+        with mpmath.workprec(200):
+            expected = mpf(x) * mpmath.log(mpf(x) / mpf(y)) - mpf(x) + mpf(y)
+            found = module.f(*(torch.tensor(number, dtype=torch.float64) for number in (x, y))).item()
+            assert abs(found - expected) <= 2.0**-52 * expected
+
+
 def test_a_quotient_stays_one_beside_its_error() -> None:
     """As the product with a reciprocal that the error reads too it was infinite."""
     root = parsed("(x*y)/(x*z)")
