@@ -34,7 +34,7 @@ class Draws:
 
     def integers(self, low: Any, high: Any, *shape: int) -> Array:
         """Whole numbers from one up to another, less than that; either may be an array of this shape."""
-        found: Array = np.floor(low + (high - low) * self.shares(*shape)).astype(np.int64)
+        found: Array = low + np.floor((high - low) * self.shares(*shape)).astype(np.int64)
         return found
 
     def choices(self, values: Sequence[float], *shape: int) -> Array:
