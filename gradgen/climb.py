@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from gradgen.dense import Columns, computed, drawn, scale_of
+from gradgen.dense import Columns, as_given, computed, drawn, scale_of
 from gradgen.draws import Draws
 from gradgen.graph import Node
 from gradgen.model import FORMATS
@@ -46,7 +46,7 @@ def worst(
     def errors_at(tuples: Array) -> Array:
         return _errors(form, arithmetic, dict(zip(tensors, tuples, strict=True)), given)
 
-    given = {name: FORMATS[arithmetic].rounded(float(value)) for name, value in hyper.items()}  # as a kernel has them
+    given = as_given(hyper, arithmetic)
     every = drawn(len(tensors))
     every = every[:, (abs(every) <= most).all(axis=0)]
     best, errors = _worst_of(every, errors_at(every))

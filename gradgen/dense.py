@@ -51,8 +51,7 @@ class Dense:
         numbers = numbers[:, ::thinner] if len(tensors) == 1 else numbers
         self._columns: Columns = dict(zip(tensors, numbers, strict=True))
         self._hyper, self._is_default = hyper, is_default
-        # Numbers of the type, as a kernel has them: of others error-free transformations are not free of errors.
-        self._given = {name: FORMATS[self._form].rounded(float(value)) for name, value in hyper.items()}
+        self._given = as_given(hyper, self._form)
         self._known: dict[Node, Worst] = {}
 
     def errors(self, roots: Sequence[Node]) -> list[Worst]:
@@ -176,6 +175,11 @@ def computed(
     count = len(next(iter(columns.values())))
     inputs = {**columns, **{name: np.full(count, float(value)) for name, value in hyper.items()}}
     return [FORMATS[form].nearest(value) for value in compute.on(inputs, np.arange(count) if turns is None else turns)]
+
+
+def as_given(hyper: Mapping[str, float | bool], form: str) -> dict[str, float]:
+    """Hyper-parameters as a kernel has them, numbers of the type: of others error-free transformations are in error."""
+    return {name: FORMATS[form].rounded(float(value)) for name, value in hyper.items()}
 
 
 def scale_of(

@@ -629,7 +629,7 @@ def mixed_arithmetic(rt: ModuleType, dtype: torch.dtype, **changes: Any) -> Any:
 
 
 def numbers_of_any_size(count: int, dtype: torch.dtype, share: float = 1 / 3) -> tuple[Tensor, Tensor]:
-    """Numbers, the largest and the least moderate ones among them, and what comes of them; this share is none."""
+    """Numbers, a share of which are not moderate, with the largest and least that are, and what comes of them."""
     wide = [64.5, -65.0, 2.0**-41, -(2.0**-50), 1000.0]
     some = torch.tensor([*wide, 0.0, -0.0, 64.0, -64.0, 2.0**-40, 1.0, 3.0, 0.1, 7.5, 0.25])
     generator = torch.Generator().manual_seed(count)
