@@ -95,6 +95,10 @@ class Candidates:
             powers: whether roots and powers are variables of the rational forms.
         """
         yield from self.rational(node, powers)
+        if powers and node in self._origins:
+            less = rational.derivative_less(*self._origins[node])
+            if less is not None:
+                yield less, f"as the derivative of the value {rational.LESS}"
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
 

@@ -338,7 +338,9 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     for base, exponent in vanishing:
         is_product = _has_products(base) and exponent > 0
         for _ in range(exponent if is_product else 0):
-            if is_other and exponent > 1:  # a power vanishes long before its base does
+            if _has_vanished(base, bound):
+                bound = graph.apply("damp", base, bound)
+            elif is_other and exponent > 1:  # a power vanishes long before its base does
                 bound = graph.apply("xmul", bound, base) if facts(base).explodes else bound * base
             else:
                 bound = graph.apply(f"{kind}_{base.op}", bound, base.args[0])
@@ -349,6 +351,16 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     if apart and growing:
         bound = graph.apply("damp", bound, last)
     return graph.const(number) * graph.mul(_product(graph, rest), bound)
+
+
+def _has_vanished(exponential: Node, product: Node) -> bool:
+    """Whether a product with an exponential that is at most 1 is as good as 0 where that has lost digits.
+
+    For it is one with the same exponential already, times some number, which is finite.
+    """
+    argument = exponential.args[0]
+    has_it = product.op == f"mul_{exponential.op}" and product.args[1] is argument
+    return known_sign(argument) < 0 and (has_it or (product.op == "damp" and product.args[0] is exponential))
 
 
 _LINEAR = 2.0**-60  # below this a function that is 0 at 0 is its first term, to all digits

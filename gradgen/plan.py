@@ -608,6 +608,11 @@ def _statements(
         is_long = node in roots and width[node] >= _LONGEST_LINE
         if is_unnamed and not is_long:
             continue
+        if node.op == "where":  # in a branch the selections of a function would be jumps, which no vector has
+            jumps = [arg for arg in node.args[1:] if arg.op in PRODUCTS and arg not in chosen]
+            chosen += jumps
+            width |= dict.fromkeys(jumps, _NAME)
+            width[node] = measured(node)
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
             branches = [arg for arg in node.args[1:] if arg.args and arg.op != "where"]
             long = [arg for arg in branches if width[arg] > _NAME and arg not in chosen]

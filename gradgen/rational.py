@@ -32,6 +32,7 @@ _MOST_OPERATIONS = 90  # of its value as SymPy has it,
 _MOST_ATOMS = 5  # of what is no function of g in it,
 _MOST_DEGREE = 12  # of the polynomials
 _MOST_SHIFT = 30  # whose exponential is a factor
+_MOST_PART = sympy.Rational(3, 4)  # of a limit that is taken from it
 
 OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
     "exp": lambda e: e,
@@ -51,6 +52,7 @@ _IN_EXPONENTS = ("softplus", "logaddexp")  # logarithms of sums of exponentials
 _Found = TypeVar("_Found")
 
 ONE_FRACTION = "as one fraction"
+LESS = "as what it tends to, less a part of that"
 
 
 class _NotRationalError(Exception):
@@ -89,6 +91,14 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         for form, what in found:
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
+    less = _if_rational(lambda: _Less(node).node())
+    if less is not None:
+        yield less, LESS
+
+
+def derivative_less(value: Node, x: Node) -> Node | None:
+    """The derivative of what is a limit less a part of that, by its one input; None if the value is none."""
+    return _if_rational(lambda: _Less(value).slope(x))
 
 
 def derivative(node: Node, path: Sequence[Node]) -> Node | None:
@@ -510,6 +520,68 @@ class _Plain(_Exponential):
         self.top, self.bottom = top, bottom
         if top.is_zero:
             raise _NotRationalError
+
+
+class _Less(_Exponential):
+    """The same of an input: k small**n, what it tends to where `small` vanishes, less a part c of that.
+
+    What is rounded on the way to c counts for no more than c does, and what k small**n is off by for 1 - c.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        if self.u.op != "input" or any(self.u in topological([atom]) for atom in self.atoms if atom is not self.u):
+            raise _NotRationalError
+        self.factors, self.parts = zip(*map(self.split, self.sides()), strict=True)
+
+    def split(self, side: _Side) -> tuple[Expr, Expr]:
+        """k and c, whose coefficients are positive numbers."""
+        k = sympy.cancel(side.top.eval(0) / side.bottom.eval(0))
+        c = sympy.cancel(1 - side.top.as_expr() / (k * side.bottom.as_expr()))
+        known = [number for poly in sympy.fraction(c) for number in Poly(poly, _G).all_coeffs()]
+        if c == 0 or not k.is_polynomial() or not all(number.is_number and number >= 0 for number in known):
+            raise _NotRationalError
+        if c.subs(_G, 1) > _MOST_PART:
+            raise _NotRationalError
+        return k, c
+
+    def node(self) -> Node:
+        limit = self.limit(self.factors)
+        return limit - self.times(limit, self.parts)
+
+    def slope(self, x: Node) -> Node:
+        """The derivative by x, the input: (k small**n)' less (k small**n)' c + k small**n c'."""
+        first, second = self.factors
+        if x is not self.u or not sympy.cancel(second / first).is_polynomial():
+            raise _NotRationalError
+        slopes, changes = [], []
+        for side, k, c, sign in zip(self.sides(), self.factors, self.parts, (1, -1), strict=True):
+            slopes.append(sympy.expand(sympy.diff(k, self.atoms.get(x, _G)) + sign * side.power * k))
+            changes.append(sign * k / first * _G**side.power * _G * sympy.diff(c, _G))  # small' = sign * small
+        limit, change = self.limit(slopes), self.times(self.coefficient(first), changes)
+        return limit - (self.times(limit, self.parts) + change)
+
+    def limit(self, factors: Sequence[Expr]) -> Node:
+        """k small**n on either side."""
+        top, power = self.either([self.coefficient(k) for k in factors], [side.power for side in self.sides()])
+        return top * power
+
+    def times(self, factor: Node, parts: Sequence[Expr]) -> Node:
+        """A factor times a rational function of `small` on either side."""
+        small, _ = self.smalls()
+        tops, bottoms = zip(*(sympy.fraction(sympy.cancel(c)) for c in parts), strict=True)
+        powers, lowest = zip(*(_lowest(Poly(top, _G)) for top in tops), strict=True)
+        top, power = self.either([self.product(top, small) for top in lowest], powers)
+        bottom, _ = self.either([self.product(Poly(bottom, _G), small) for bottom in bottoms], (0, 0))
+        product: Node = factor * power * (top / bottom)
+        return product
+
+    def either(self, nodes: Sequence[Node], powers: Sequence[int]) -> tuple[Node, Node]:
+        """One node times a power of `small` or the other, by the side, and the power that both have."""
+        small, _ = self.smalls()
+        common = min(powers)
+        left, right = [node * small ** (n - common) for node, n in zip(nodes, powers, strict=True)]
+        return self.graph.where(self.is_large(), right, left), small**common
 
 
 class _Power(_Fraction):

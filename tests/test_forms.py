@@ -127,6 +127,37 @@ def test_what_is_no_rational_function_has_no_such_form(text: str) -> None:
     assert [how for _, how in rational.forms(parsed(text)) if how.startswith("as a rational")] == []
 
 
+LESS = ["x*tanh(softplus(x))", "1/cosh(x)", "x/cosh(x)", "(1 + x)/(1 + exp(-x))", "k*x**2*exp(-x)/(1 + exp(x))"]
+
+
+@pytest.mark.parametrize("text", LESS)
+def test_a_limit_less_a_part_of_it_is_the_same_function(text: str) -> None:
+    node = parsed(text)
+    x = node.graph.input("x")
+    (form,) = (form for form, how in rational.forms(node) if how == rational.LESS)
+    agree(node, form)
+    derived = rational.derivative_less(node, x)
+    assert derived is not None
+    agree(gradient(node, [x])[0], derived)
+
+
+@pytest.mark.parametrize(
+    "text", ["x/(1 + exp(-k*x))", "x/(1 + exp(-x - y))", "sinh(x)", "1/(1 + 9*exp(x))", "y*cosh(x)"]
+)
+def test_what_has_a_rounded_argument_or_hardly_a_limit_is_none(text: str) -> None:
+    node = parsed(text)
+    assert rational.LESS not in [how for _, how in rational.forms(node)]
+    assert rational.derivative_less(node, node.graph.input("x")) is None
+
+
+def test_a_limit_less_a_part_of_it_is_better_in_float32(tmp_path: Path) -> None:
+    """Mish and its derivative: as quotients they take corrections, or float64."""
+    module, _ = build("@op\ndef mish(x: Tensor):\n    return x * tanh(log(1 + exp(x)))\n", tmp_path)
+    for kernel in (module._MISH, module._MISH_BACKWARD):
+        assert not kernel.wide
+        assert "_error" not in kernel.code
+
+
 SUMS_OF_EXPONENTIALS = [
     "exp(x)/(exp(x) + 2*exp(y) + 3*exp(z))",
     "1/(k*exp(x) + exp(y) + 4)**2",

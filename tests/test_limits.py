@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import mpmath
 import pytest
@@ -104,3 +105,21 @@ def test_a_selection_of_1_or_what_vanishes_is_multiplied_as_a_sigmoid_is() -> No
     ):
         (found,) = limits([parsed(f"x*where(ge(x, 0), {text})")])
         assert ("damp" in {node.op for node in topological([found])}) == is_damped
+
+
+@pytest.mark.parametrize("number", [1, 10**19, 3 * 10**36])
+@pytest.mark.parametrize("power", [2, 3])
+def test_an_exponential_is_bound_once_to_what_grows(power: int, number: int) -> None:
+    """Where it has lost digits so much is lost with the second one that they do not matter, whatever the number."""
+    (form,) = limits([parsed(f"{number}*x*exp(-modulus(x))**{power}")])
+    order = topological([form])
+    assert Counter(node.op for node in order)["mul_exp"] == 1
+    for x in map(FORMATS["float32"].rounded, (29.6, 43.7, 61.2, 87.4, 89.1, 94.3, 102.9, 103.9, 150.0)):
+        exact = number * mpf(x) * mpmath.exp(-power * mpf(x))
+        found = Program(order, FORMATS["float32"]).at({"x": x, "y": 0.0, "z": 0.0, "k": 0.0})[-1]
+        assert mixed_error(found, exact, power * mpf(x) * exact, "float32") <= 4, x
+
+
+def test_one_that_may_be_large_is_bound_each_time() -> None:
+    (form,) = limits([parsed("x*exp(x)**2")])
+    assert Counter(node.op for node in topological([form]))["mul_exp"] == 2
