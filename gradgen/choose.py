@@ -51,6 +51,7 @@ class Arithmetic:
             small, or larger than a power of two; each with that power.
         uncorrected: the types in which what is compensated need not be.
         is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
+        plain_at_defaults: the types in which there what is compensated need not be, if it must be elsewhere.
     """
 
     wide: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ class Arithmetic:
     moderate: tuple[tuple[str, int], ...] = ()
     uncorrected: tuple[str, ...] = ()
     is_narrow_at_defaults: bool = False
+    plain_at_defaults: tuple[str, ...] = ()
 
 
 class Choice:
@@ -179,7 +181,7 @@ class Choice:
         """The cheapest form of a result that does for types of 16 bits in float32 arithmetic; None if none is known."""
         if node not in self._of_halves:
             standing, (plain, _) = self._standing, self._unmarked(node)
-            is_enough = self.uncorrected(node).error <= halves.MOST and self._does(plain, plain)
+            is_enough = self.uncorrected(node).single.error <= halves.MOST and self._does(plain, plain)
             costs = {
                 form: instructions([form])
                 for quality, form, _ in self._forms.looked_at(node)
@@ -220,8 +222,8 @@ class Choice:
         quality, elsewhere = self._standing.quality[node], self._elsewhere.get(node)
         return quality.including(elsewhere) if elsewhere else quality
 
-    def uncorrected(self, node: Node) -> Worst:
-        """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
+    def uncorrected(self, node: Node) -> Quality:
+        """The modelled errors of a result without corrections."""
         return self._corrections.uncorrected(self._distinct(node)[0])
 
     def arithmetic(self, nodes: Sequence[Node]) -> Arithmetic:
@@ -231,7 +233,7 @@ class Choice:
         marked = [node for node in known if has_marks([forms[node]])]
         narrow = not any(map(self._corrections.is_corrected, marked))
         wide = self.wide(nodes)
-        plain = [self.uncorrected(node) for node in known]
+        plain = [self.uncorrected(node).single for node in known]
         rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
         corrected = self._corrected(known, wide)
         without = {*rough, *wide, *(["float32"] if narrow else [])} - {*corrected}
@@ -240,12 +242,23 @@ class Choice:
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
         moderate = tuple((dtype, power) for dtype in wide if (power := self._moderate(known, dtype)) is not None)
         is_narrow_at_defaults = bool(wide) and is_seen and not self.wide(nodes, at_defaults=True)
-        return Arithmetic(wide, wide if is_brief else (), moderate, uncorrected, is_narrow_at_defaults)
+        is_plain = bool(marked) and is_seen and all(map(self._is_plain_at_defaults, known))
+        plain_at_defaults = ("float64",) if is_plain and (is_narrow_at_defaults or not wide) else ()
+        return Arithmetic(
+            wide, wide if is_brief else (), moderate, uncorrected, is_narrow_at_defaults, plain_at_defaults
+        )
+
+    def _is_plain_at_defaults(self, node: Node) -> bool:
+        """Whether a result of float64 needs no corrections where hyper-parameters have their defaults: x*1 is exact."""
+        if not self._standing.hyper:
+            return False
+        at_defaults = self.uncorrected(node).double.at_defaults
+        return at_defaults <= TARGET and self.climbed(node, arithmetic="short")[0] <= BAR
 
     def _is_brief(self, node: Node) -> bool:
         """Whether a result that is computed in float64 for float32 needs but some digits of functions."""
         amplified = self._standing.references.amplified
-        return self.uncorrected(node).error <= _BRIEF or amplified(*self._unmarked(node)) <= _BRIEF
+        return self.uncorrected(node).single.error <= _BRIEF or amplified(*self._unmarked(node)) <= _BRIEF
 
     def _moderate(self, known: Sequence[Node], dtype: str) -> int | None:
         """Up to which power of two a type needs neither float64 nor corrections; None if it does up to any tried.
@@ -324,7 +337,7 @@ class Choice:
         does_corrected = is_corrected and not at_defaults and self._does_corrected(known)
         if at_defaults:
             every = [
-                (self.uncorrected(node).at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
+                (self.uncorrected(node).single.at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
             ]
             is_corrected = False
         errors = _by_type(every, ordinary)

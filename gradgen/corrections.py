@@ -42,7 +42,7 @@ class Corrections:
         self._unpatched = unpatched
         self._looked_at = looked_at
         self._needs_none: set[Node] = set()  # in float32
-        self._uncorrected: dict[Node, Worst] = {}  # of float32, in float32 arithmetic without corrections
+        self._uncorrected: dict[Node, Quality] = {}  # of forms without corrections
 
     def forget(self, node: Node) -> None:
         """Drop what is known of a result whose form is another one now, or is looked at in other points."""
@@ -60,10 +60,10 @@ class Corrections:
             self._take_compensated(node, bar)
         form = standing.forms[node]
         if has_marks([form]):
-            plain = standing.measured(node, unmarked([form])[0], near=True).single
+            plain = standing.measured(node, unmarked([form])[0], near=True)
             self._uncorrected[node] = plain
-            if plain.error <= TARGET:
-                standing.quality[node] = replace(standing.quality[node], single=plain)
+            if plain.single.error <= TARGET:
+                standing.quality[node] = replace(standing.quality[node], single=plain.single)
                 self._needs_none.add(node)
 
     def _take_compensated(self, node: Node, bar: float) -> None:
@@ -119,6 +119,6 @@ class Corrections:
         """Whether a result is compensated, in float32 too."""
         return has_marks([self._standing.forms[node]]) and node not in self._needs_none
 
-    def uncorrected(self, node: Node) -> Worst:
-        """The modelled errors of a result of float32 in float32 arithmetic, without corrections."""
-        return self._uncorrected.get(node, self._standing.quality[node].single)
+    def uncorrected(self, node: Node) -> Quality:
+        """The modelled errors of a result without corrections."""
+        return self._uncorrected.get(node, self._standing.quality[node])

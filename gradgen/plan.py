@@ -60,7 +60,8 @@ class Kernel:
         brief: those of them that need no more than 35 bits of functions.
         moderate: the types of which those elements alone are that have an input, or a hyper-parameter, which is very
             small, or larger than a power of two; each with that power.
-        narrow_at: where they would not have to be at the defaults of hyper-parameters, those.
+        narrow_at: where they would not have to be at the defaults of hyper-parameters, those; so there are if
+        plain_at: there are types that do there without the corrections that they need elsewhere.
         uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same to be read, with r * f(t) in two steps where f(t) is computed anyway, and a division in each of
@@ -80,6 +81,7 @@ class Kernel:
     brief: tuple[str, ...] = ()
     moderate: tuple[tuple[str, int], ...] = ()
     narrow_at: tuple[tuple[Parameter, float | bool], ...] = ()
+    plain_at: tuple[str, ...] = ()
     uncorrected: tuple[str, ...] = ()
     plain: Kernel | None = None
     shown: Kernel | None = None
@@ -281,9 +283,8 @@ class _Planner:
         is_precise = is_corrected and "float32" not in kernel.uncorrected
         widened = [quality.precise if is_precise else quality.wide for quality in found]
         single = max(widened if wide else [quality.single for quality in found])
-        if kernel.narrow_at:
-            at_defaults = max(map(self.choice.uncorrected, nodes), key=lambda worst: worst.at_defaults)
-            single = max(single, replace(at_defaults, error=at_defaults.at_defaults, normal=at_defaults.at_defaults))
+        if kernel.narrow_at and kernel.wide:
+            single = max(single, _at_defaults(self.choice.uncorrected(node).single for node in nodes))
         moderate = dict(kernel.moderate).get("float32")
         if moderate is not None:
             seen = max(self.choice.moderate(node, moderate) for node in nodes)
@@ -293,6 +294,8 @@ class _Planner:
         forms = dict.fromkeys(note for node in nodes for note in self.choice.notes(node) or ())
         compensated = (*(["float32"] if is_precise else []), "float64") if is_corrected else ()
         double = max(quality.double for quality in found)
+        if "float64" in kernel.plain_at:
+            double = max(double, _at_defaults(self.choice.uncorrected(node).double for node in nodes))
         return Accuracy(
             result, single, double, wide, kernel.narrow_at, moderate, compensated, narrow_error, tuple(forms)
         )
@@ -505,7 +508,8 @@ class _Planner:
         plain = self.written(plainly, {}, results, tensors, optional, arithmetic.wide)
         if readable != plainly:
             plain = replace(plain, shown=self.written(readable, {}, results, tensors, optional, arithmetic.wide))
-        defaults = self.hyper() if arithmetic.is_narrow_at_defaults else {}
+        is_other = arithmetic.is_narrow_at_defaults or arithmetic.plain_at_defaults
+        defaults = self.hyper() if is_other else {}
         narrow_at = tuple((p, defaults[p.name]) for p in plain.scalars if defaults)
         plain = replace(plain, brief=arithmetic.brief, moderate=arithmetic.moderate, narrow_at=narrow_at)
         if exact.roots == roots:
@@ -516,6 +520,7 @@ class _Planner:
             brief=arithmetic.brief,
             moderate=arithmetic.moderate,
             narrow_at=narrow_at,
+            plain_at=arithmetic.plain_at_defaults if narrow_at else (),
             uncorrected=arithmetic.uncorrected,
             plain=plain,
             shown=plain.shown,
@@ -555,6 +560,12 @@ class _Planner:
             wide,
             ordinary=ordinary_divisors(roots),
         )
+
+
+def _at_defaults(errors: Iterable[Worst]) -> Worst:
+    """The worst of some errors where hyper-parameters have their defaults."""
+    worst = max(errors, key=lambda worst: worst.at_defaults)
+    return replace(worst, error=worst.at_defaults, normal=worst.at_defaults)
 
 
 def _weighted(derivative: Node, weights: list[Node]) -> Node:

@@ -231,6 +231,7 @@ class _KernelText:
         self.needed_by = {name: [self.results[i] for i in which] for name, which in readers.items()}
         self.wide, self.brief, self.moderate = kernel.wide, kernel.brief, kernel.moderate
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
+        self.plain_at = kernel.plain_at
         self.halves_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.halves_at]
         self.plain = kernel.uncorrected
         self.is_compensated = kernel.plain is not None

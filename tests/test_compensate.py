@@ -472,3 +472,16 @@ def test_a_product_with_a_negative_power_is_divided_as_often(power: int) -> None
     with mpmath.workdps(50):
         right = mpf(point["x"]) * (mpf(point["y"]) + mpf(point["z"])) ** power
         assert found == float(right)
+
+
+@pytest.mark.parametrize(("beta", "is_plain"), [(1.0, True), (1.3, False)])
+def test_float64_has_no_corrections_where_a_hyper_parameter_rounds_nothing(
+    beta: float, is_plain: bool, tmp_path: Path
+) -> None:
+    """beta * x is x for a beta of 1, by default or not; its errors are looked for at the default."""
+    spec = f"@op\ndef swish(x: Tensor, beta: float = {beta}):\n    return x / (1 + exp(-beta * x))\n"
+    module, _ = build(spec, tmp_path)
+    kernel = module._SWISH
+    assert "corrected" in kernel.code
+    assert torch.float64 not in kernel.plain
+    assert (kernel.narrow is not None and torch.float64 in kernel.narrow.plain) == is_plain

@@ -593,6 +593,20 @@ def test_types_of_16_bits_have_it_where_hyper_parameters_have_their_defaults(
     assert kernel.narrow.real(torch.bfloat16) == "float"
 
 
+def test_corrections_are_left_where_nothing_is_rounded(rt: ModuleType) -> None:
+    """At the values for which scalars have none, in the types that are named; by Python, by C++ and in place."""
+    code = "const real y = s * x, y_error = product_error(s, x, y), out = corrected(y, y_error + 1);"
+    kernel = identity(
+        rt, scalars={"s": "float"}, results=("out",), code=code, narrow_at={"s": 1.0}, plain_at=("float64",)
+    )
+    for dtype, scalar in itertools.product((torch.float64, torch.float32), (0.5, 1.0)):
+        lost = 0 if scalar == 1 and dtype is torch.float64 else 1
+        for _ in range(3):
+            x = filled(3, 5, dtype=dtype)
+            assert torch.equal(kernel((x,), (scalar,))[0], scalar * x + lost)
+            assert torch.equal(kernel.overwrite(x.clone(), (scalar,)), scalar * x + lost)
+
+
 def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
     """On the CPU by Python and by C++, for CUDA, and where hyper-parameters have their defaults."""
     code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
