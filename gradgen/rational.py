@@ -14,6 +14,7 @@ Logarithms and square roots of such functions have forms of the same kind.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial, reduce
@@ -572,9 +573,20 @@ class _Less(_Exponential):
         tops, bottoms = zip(*(sympy.fraction(sympy.cancel(c)) for c in parts), strict=True)
         powers, lowest = zip(*(_lowest(Poly(top, _G)) for top in tops), strict=True)
         top, power = self.either([self.product(top, small) for top in lowest], powers)
-        bottom, _ = self.either([self.product(Poly(bottom, _G), small) for bottom in bottoms], (0, 0))
-        product: Node = factor * power * (top / bottom)
+        product: Node = factor * power * (top / self.divisor(bottoms))
         return product
+
+    def divisor(self, bottoms: Sequence[Expr]) -> Node:
+        """A polynomial in `small` on either side; a power of one where both are the same power."""
+        small, _ = self.smalls()
+        found = [_factor_list(bottom) for bottom in bottoms]
+        common = math.gcd(*(exponent for _, factors in found for _, exponent in factors))
+        if any(number != 1 for number, _ in found):
+            common = 1
+        roots = [sympy.Mul(number, *(f ** (n // common) for f, n in factors)) for number, factors in found]
+        root, _ = self.either([self.product(Poly(root, _G), small) for root in roots], (0, 0))
+        power: Node = root**common
+        return power
 
     def either(self, nodes: Sequence[Node], powers: Sequence[int]) -> tuple[Node, Node]:
         """One node times a power of `small` or the other, by the side, and the power that both have."""
