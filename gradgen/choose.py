@@ -336,9 +336,8 @@ class Choice:
         is_corrected = any(map(self._corrections.is_corrected, known))
         does_corrected = is_corrected and not at_defaults and self._does_corrected(known)
         if at_defaults:
-            every = [
-                (self.uncorrected(node).single.at_defaults, self._standing.quality[node].wide.at_defaults) for node in known
-            ]
+            plainly = [self.uncorrected(node).single.at_defaults for node in known]
+            every = [*zip(plainly, (quality.wide.at_defaults for quality in found), strict=True)]
             is_corrected = False
         errors = _by_type(every, ordinary)
         wide = (dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))

@@ -9,10 +9,9 @@ from gradgen import rational
 from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.graph import Node, topological
 from gradgen.printed import printed_alone
-from gradgen.quality import BAR, TARGET, is_more_accurate, meets_bar, rank
+from gradgen.quality import BAR, TARGET, Quality, is_more_accurate, meets_bar, rank
 from gradgen.search import LookedAt
 from gradgen.standing import Note, Standing
-from gradgen.worst import Worst
 
 # How all of a form is computed with more digits, the cheaper way first.
 _WHOLE = {
