@@ -41,7 +41,7 @@ class Corrections:
         self._unpatched = unpatched
         self._looked_at = looked_at
         self._needs_none: set[Node] = set()  # in float32
-        self._uncorrected: dict[Node, Quality] = {}  # of forms without corrections
+        self._uncorrected: dict[Node, Quality] = {}  # of the corrected results, as they would be without
 
     def forget(self, node: Node) -> None:
         """Drop what is known of a result whose form is another one now, or is looked at in other points."""

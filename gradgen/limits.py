@@ -338,7 +338,7 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
     for base, exponent in vanishing:
         is_product = _has_products(base) and exponent > 0
         for _ in range(exponent if is_product else 0):
-            if _has_vanished(base, bound):
+            if base.op == "exp" and _has_vanished(base, bound):
                 bound = graph.apply("damp", base, bound)
             elif is_other and exponent > 1:  # a power vanishes long before its base does
                 bound = graph.apply("xmul", bound, base) if facts(base).explodes else bound * base
@@ -356,10 +356,11 @@ def _damped(number: Expr, found: list[Factor], facts: _Facts, added: bool) -> No
 def _has_vanished(exponential: Node, product: Node) -> bool:
     """Whether a product with an exponential that is at most 1 is as good as 0 where that has lost digits.
 
-    For it is one with the same exponential already, times some number, which is finite.
+    It has the same exponential already, and what that is multiplied by is no larger than the largest number; should it
+    be infinite, the exponential is `damp`ed.
     """
     argument = exponential.args[0]
-    has_it = product.op == f"mul_{exponential.op}" and product.args[1] is argument
+    has_it = product.op == "mul_exp" and product.args[1] is argument
     return known_sign(argument) < 0 and (has_it or (product.op == "damp" and product.args[0] is exponential))
 
 

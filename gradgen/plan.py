@@ -60,8 +60,8 @@ class Kernel:
         brief: those of them that need no more than 35 bits of functions.
         moderate: the types of which those elements alone are that have an input, or a hyper-parameter, which is very
             small, or larger than a power of two; each with that power.
-        narrow_at: where they would not have to be at the defaults of hyper-parameters, those; so there are if
-        plain_at: there are types that do there without the corrections that they need elsewhere.
+        narrow_at: the defaults of hyper-parameters, where those types would not have to be there, or there are
+        plain_at: types that do there without the corrections that they need elsewhere.
         uncorrected: types that do without compensated arithmetic; none where there is none.
         plain: the same without the corrections of compensated arithmetic; None where there are none.
         shown: the same to be read, with r * f(t) in two steps where f(t) is computed anyway, and a division in each of
@@ -612,6 +612,10 @@ def _statements(
     with_errors = {node for pair in errors.items() if pair[1] in read for node in pair if node.args}
     for node in order:
         plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
+        if node.op == "where":  # in a branch the selections of a function would be jumps, which no vector has
+            jumps = [product for arg in node.args[1:] for product in _products(arg, chosen)]
+            chosen += jumps
+            width |= dict.fromkeys(jumps, _NAME)
         width[node] = measured(node)
         if node.op in CONDITIONS:
             plain = width[node] < _LONG_CONDITION or _asks_what_is_given(node)
@@ -619,11 +623,6 @@ def _statements(
         is_long = node in roots and width[node] >= _LONGEST_LINE
         if is_unnamed and not is_long:
             continue
-        if node.op == "where":  # in a branch the selections of a function would be jumps, which no vector has
-            jumps = [arg for arg in node.args[1:] if arg.op in PRODUCTS and arg not in chosen]
-            chosen += jumps
-            width |= dict.fromkeys(jumps, _NAME)
-            width[node] = measured(node)
         if node.op == "where" and width[node] >= _WIDEST:  # its branches stand on lines of their own
             branches = [arg for arg in node.args[1:] if arg.args and arg.op != "where"]
             long = [arg for arg in branches if width[arg] > _NAME and arg not in chosen]
@@ -655,6 +654,16 @@ def _statements(
         else:
             names[node] = namer.statement(hints[node]) if node in hints else namer.describe(node, names)
     return tuple(Statement(names[node], node, *contexts[node]) for node in chosen)
+
+
+def _products(node: Node, named: Collection[Node]) -> list[Node]:
+    """The products of the table in an expression that have no names; not one of another, which no vector has anyway."""
+    if node in named:
+        return []
+    if node.op not in PRODUCTS:
+        return [product for arg in node.args for product in _products(arg, named)]
+    within = topological(node.args, stop=named)
+    return [] if any(below.op in PRODUCTS and below not in named for below in within) else [node]
 
 
 def _each_before_its_error(roots: Sequence[Node], errors: Mapping[Node, Node]) -> list[Node]:

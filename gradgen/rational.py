@@ -33,7 +33,8 @@ _MOST_OPERATIONS = 90  # of its value as SymPy has it,
 _MOST_ATOMS = 5  # of what is no function of g in it,
 _MOST_DEGREE = 12  # of the polynomials
 _MOST_SHIFT = 30  # whose exponential is a factor
-_MOST_PART = sympy.Rational(3, 4)  # of a limit that is taken from it
+_MOST_PART = sympy.Rational(3, 4)  # of a limit that is taken from it,
+_MOST_LIMIT, _GONE = 2**100, 110  # which is no larger up to where exp(-x) is 0 in float32
 
 OF_EXPONENTIAL: dict[str, Callable[[Expr], Expr]] = {
     "exp": lambda e: e,
@@ -524,14 +525,16 @@ class _Plain(_Exponential):
 
 
 class _Less(_Exponential):
-    """The same of an input: k small**n, what it tends to where `small` vanishes, less a part c of that.
+    """The same of an input alone: k small**n, what it tends to where `small` vanishes, less a part c of that.
 
-    What is rounded on the way to c counts for no more than c does, and what k small**n is off by for 1 - c.
+    What is rounded on the way to c counts for no more than c does, and what k small**n is off by for 1 - c. That is
+    larger than the result: k is to be such that it does not overflow before `small` is 0, for infinity less infinity is
+    no number. How large c is elsewhere than for a `small` of 1 the model of rounding sees.
     """
 
     def __init__(self, node: Node) -> None:
         super().__init__(node)
-        if self.u.op != "input" or any(self.u in topological([atom]) for atom in self.atoms if atom is not self.u):
+        if self.u.op != "input" or not self.atoms.keys() <= {self.u}:
             raise _NotRationalError
         self.factors, self.parts = zip(*map(self.split, self.sides()), strict=True)
 
@@ -542,7 +545,8 @@ class _Less(_Exponential):
         known = [number for poly in sympy.fraction(c) for number in Poly(poly, _G).all_coeffs()]
         if c == 0 or not k.is_polynomial() or not all(number.is_number and number >= 0 for number in known):
             raise _NotRationalError
-        if c.subs(_G, 1) > _MOST_PART:
+        sizes = [abs(number) * _GONE ** sum(powers) for powers, number in Poly(k, *self.atoms.values(), _G).terms()]
+        if c.subs(_G, 1) > _MOST_PART or sum(sizes) > _MOST_LIMIT:
             raise _NotRationalError
         return k, c
 
@@ -581,7 +585,7 @@ class _Less(_Exponential):
         small, _ = self.smalls()
         found = [_factor_list(bottom) for bottom in bottoms]
         common = math.gcd(*(exponent for _, factors in found for _, exponent in factors))
-        if any(number != 1 for number, _ in found):
+        if common == 0 or any(number != 1 for number, _ in found):
             common = 1
         roots = [sympy.Mul(number, *(f ** (n // common) for f, n in factors)) for number, factors in found]
         root, _ = self.either([self.product(Poly(root, _G), small) for root in roots], (0, 0))
