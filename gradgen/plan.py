@@ -508,9 +508,8 @@ class _Planner:
         plain = self.written(plainly, {}, results, tensors, optional, arithmetic.wide)
         if readable != plainly:
             plain = replace(plain, shown=self.written(readable, {}, results, tensors, optional, arithmetic.wide))
-        is_other = arithmetic.is_narrow_at_defaults or arithmetic.plain_at_defaults
-        defaults = self.hyper() if is_other else {}
-        narrow_at = tuple((p, defaults[p.name]) for p in plain.scalars if defaults)
+        defaults = tuple((p, self.hyper()[p.name]) for p in plain.scalars)
+        narrow_at = defaults if arithmetic.is_narrow_at_defaults else ()
         plain = replace(plain, brief=arithmetic.brief, moderate=arithmetic.moderate, narrow_at=narrow_at)
         if exact.roots == roots:
             return plain
@@ -519,8 +518,8 @@ class _Planner:
             kernel,
             brief=arithmetic.brief,
             moderate=arithmetic.moderate,
-            narrow_at=narrow_at,
-            plain_at=arithmetic.plain_at_defaults if narrow_at else (),
+            narrow_at=defaults if arithmetic.plain_at_defaults else narrow_at,
+            plain_at=arithmetic.plain_at_defaults if defaults else (),
             uncorrected=arithmetic.uncorrected,
             plain=plain,
             shown=plain.shown,
