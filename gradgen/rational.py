@@ -552,7 +552,9 @@ class _Less(_Exponential):
 
     def node(self) -> Node:
         limit = self.limit(self.factors)
-        return limit - self.times(limit, self.parts)
+        less = limit - self.times(limit, self.parts)
+        at_zero = self.factors[1].subs(self.atoms.get(self.u, _G), 0)
+        return less if at_zero != 0 else self.graph.where(self.graph.apply("eq", limit, 0), limit, less)  # -0, not 0
 
     def slope(self, x: Node) -> Node:
         """The derivative by x, the input: (k small**n)' less (k small**n)' c + k small**n c'."""
