@@ -77,8 +77,10 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         *([_Shifted] if _has_shifts(node) else []),
         *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
     ]
+    of_exponential: _Fraction | None = None
     for make in makers:
         made = cache(partial(_made, make=make))
+        of_exponential = made(node) if make is _Exponential else of_exponential
         quotient = cache(partial(_quotient, made=made))
         fraction = None if make in (_Exponential, _Shifted) else made(node)
         plain = _if_rational(fraction.plain) if fraction else None
@@ -93,14 +95,14 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
         for form, what in found:
             if form is not None and form is not node:
                 yield form, f"{what} a rational function of {of}"
-    less = _if_rational(lambda: _Less(node).node())
+    less = _if_rational(lambda: _Less(of_exponential).node()) if isinstance(of_exponential, _Exponential) else None
     if less is not None:
         yield less, LESS
 
 
 def derivative_less(value: Node, x: Node) -> Node | None:
     """The derivative of what is a limit less a part of that, by its one input; None if the value is none."""
-    return _if_rational(lambda: _Less(value).slope(x))
+    return _if_rational(lambda: _Less(_Exponential(value)).slope(x))
 
 
 def derivative(node: Node, path: Sequence[Node]) -> Node | None:
@@ -524,7 +526,7 @@ class _Plain(_Exponential):
             raise _NotRationalError
 
 
-class _Less(_Exponential):
+class _Less(_Plain):
     """The same of an input alone: k small**n, what it tends to where `small` vanishes, less a part c of that.
 
     What is rounded on the way to c counts for no more than c does, and what k small**n is off by for 1 - c. That is
@@ -532,8 +534,8 @@ class _Less(_Exponential):
     no number. How large c is elsewhere than for a `small` of 1 the model of rounding sees.
     """
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
+    def __init__(self, of: _Exponential) -> None:
+        super().__init__(of, of.top, of.bottom)
         if self.u.op != "input" or not self.atoms.keys() <= {self.u}:
             raise _NotRationalError
         self.factors, self.parts = zip(*map(self.split, self.sides()), strict=True)
