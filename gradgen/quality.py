@@ -35,6 +35,7 @@ _BESIDE_EXPONENTIAL = {
     **dict.fromkeys(("erf", "erfc", "ndtr", "dgelu"), 24.0),
     "gaussian": 4.0,
 }
+EXPONENTIALS = tuple(_BESIDE_EXPONENTIAL)  # the functions that have one in them
 _OF_SQUARES = {"erf": "erf", "erfc": "erfc", **dict.fromkeys(("ndtr", "dgelu", "gaussian"), "ndtr")}
 _OF_CORRECTIONS = {"sum_error": 6.0, "quotient_error": 5.0, "corrected": 4.0}
 _OF_CORRECTIONS |= dict.fromkeys(FUNCTION_ERRORS.values(), 40.0)

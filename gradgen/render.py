@@ -31,6 +31,7 @@ from gradgen.printers.base import Printer
 from gradgen.printers.c import CPrinter
 from gradgen.printers.smooth import SmoothPrinter
 from gradgen.printers.torch import TorchPrinter
+from gradgen.quality import EXPONENTIALS
 
 WIDTH = 120
 
@@ -113,6 +114,7 @@ def render_shared(templates: Path) -> dict[str, str]:
         "primitives": [_primitive_text(row) for row in derivatives()],
         "normal": normal,
         "coefficients": coefficients,
+        "exponentials": EXPONENTIALS,
     }
     names = ("_runtime.py", "__init__.py")
     return {name: _environment(templates).get_template(f"{name}.j2").render(context) for name in names}

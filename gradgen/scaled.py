@@ -39,10 +39,7 @@ def mul_exp(r: Tensor, t: Tensor) -> Tensor:
 
 C["mul_sigmoid"] = """\
 /* r * sigmoid(t), 0 where sigmoid(t) is. */
-FN real mul_sigmoid(real r, real t) {
-    const real d = -fabs(t), product = mul_exp(r, d);
-    return GG_OVER(t >= 0 ? r : product, 1 + exp(d));
-}
+FN real mul_sigmoid(real r, real t) { return GG_SELF(gg_swish, r, t, gg_mul_sigmoid(r, t)); }
 """
 TORCH["mul_sigmoid"] = '''\
 def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:
@@ -121,7 +118,7 @@ def mul_dswish(r: Tensor, t: Tensor) -> Tensor:
 '''
 C["dswish"] = """\
 /* The derivative of t sigmoid(t). */
-FN real dswish(real t) { return gg_mul_dswish(real(1), t); }
+FN real dswish(real t) { return gg_dswish(t); }
 """
 NEEDS["dswish"] = ("product_error", "mul_dswish")
 TORCH["dswish"] = '''\

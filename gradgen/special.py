@@ -107,10 +107,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 C["logistic_density"] = """\
 /* The derivative of the logistic function, e / (1 + e)^2. */
-FN real logistic_density(real x) {
-    real e = exp(-fabs(x));
-    return GG_OVER_SQUARE(e, e);
-}
+FN real logistic_density(real x) { return gg_logistic_density(x); }
 """
 TORCH["logistic_density"] = '''\
 def logistic_density(x: Tensor) -> Tensor:
