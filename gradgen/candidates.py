@@ -13,7 +13,7 @@ from gradgen.differentiate import gradient
 from gradgen.graph import KINKS, Node, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
-from gradgen.rules import NEARLY_EQUAL, QUOTIENT
+from gradgen.rules import GATE, NEARLY_EQUAL, QUOTIENT
 
 _KINKS = KINKS | {"where"}
 
@@ -94,6 +94,9 @@ class Candidates:
             node: a result in its sound form.
             powers: whether roots and powers are variables of the rational forms.
         """
+        for form, how in by_rules(node, GATE) if powers else ():
+            yield form, how
+            yield factored(form), f"{how}, with common factors of sums before them"
         yield from self.rational(node, powers)
         if powers and node in self._origins:
             less = rational.derivative_less(*self._origins[node])

@@ -271,7 +271,8 @@ def _quotient_error(a: Node, b: Node, quotient: Node, more: Node | None = None) 
 _PERIODIC = frozenset({"sin", "cos", "tan", "sin_pi", "cos_pi"})
 # and moderate ones of those, beyond which they are constant, 0 or infinite
 _STEEP = frozenset({"exp", "expm1", "exp2", "sinh", "cosh", "tanh", "sech", "csch", "erf", "erfc", "erfcx"})
-_STEEP |= {"sigmoid", "logistic_density", "softplus", *PRODUCTS}
+_STEEP |= {"sigmoid", "logistic_density", "dgate", "softplus", *PRODUCTS}
+_LOGISTIC = frozenset({"logistic_density", "dswish", "dgate"})  # with tanh(t/2) in their derivatives
 _ARITHMETIC = frozenset({"add", "mul", "damp", "xmul", "unit", "where", *CONDITIONS})
 
 
@@ -293,15 +294,17 @@ def _slopes(node: Node) -> list[Node]:
 
 
 def _derivatives(op: str, value: Node, *args: Node) -> list[Node]:
-    """Those of the table; of the normal distribution with the exponential that it has been computed by."""
+    """Those of the table, with the exponential that the function has been computed by."""
     graph, derivative = value.graph, PRIMITIVES[op].derivative
     if derivative is None:
         return [graph.const(0)] * len(args)
     found = [graph.node(slope) for slope in derivative(value, *args)]
-    if op not in normal.FUNCTIONS:
-        return found
-    (t,) = args
-    return substitute(found, {graph.apply("exp", -(t**2) / 2): graph.apply("gaussian", t)})
+    t = args[0]
+    if op in normal.FUNCTIONS:
+        return substitute(found, {graph.apply("exp", -(t**2) / 2): graph.apply("gaussian", t)})
+    if op in _LOGISTIC:
+        return substitute(found, {graph.apply("tanh", t / 2): 2 * graph.apply("sigmoid", t) - 1})
+    return found
 
 
 def _total(*errors: Node | None) -> Node | None:

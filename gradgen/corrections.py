@@ -9,7 +9,7 @@ from gradgen import rational
 from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.graph import Node, topological
 from gradgen.printed import printed_alone
-from gradgen.quality import BAR, TARGET, Quality, is_more_accurate, meets_bar, rank
+from gradgen.quality import BAR, CHEAPER, TARGET, Quality, cost, is_enough, is_more_accurate, meets_bar, rank
 from gradgen.search import LookedAt
 from gradgen.standing import Note, Standing
 
@@ -18,6 +18,7 @@ _WHOLE = {
     "compensated": "in compensated arithmetic",
     "extended": "in compensated arithmetic, functions with twice the digits",
 }
+_MOST_CHEAPER, _LITTLE_MORE = 2, 2.0  # forms, and times the error
 _MOST_OTHERS = 4  # of the forms that were looked at, the best without corrections
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 
@@ -69,6 +70,10 @@ class Corrections:
         """Take a form with corrected arguments, or in compensated arithmetic."""
         standing = self._standing
         enough = TARGET if standing.is_reported(node) else BAR
+        for form, how in self._cheaper(node):
+            standing.take_if_better(node, marked(form, "sharpened"), [], f"{how}, with corrected arguments", is_enough)
+            if standing.quality[node].double.error <= TARGET:
+                return
         for form, notes, how in self._to_compensate(node):
             sharpened = marked(form, "sharpened")
             is_other = printed_alone(sharpened) is not printed_alone(form)
@@ -83,6 +88,16 @@ class Corrections:
                     standing.take_if_better(node, new, notes, f"{how}{what}", is_more_accurate)
                     if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
                         return
+
+    def _cheaper(self, node: Node) -> list[tuple[Node, str]]:
+        """Forms of a result that lose little more digits than the best, and take much less time."""
+        standing = self._standing
+        if node in standing.filled or not standing.is_reported(node):
+            return []
+        best, most = cost(standing.forms[node]), _LITTLE_MORE * standing.quality[node].double.error
+        found = [(form, how) for quality, form, how in self._looked_at(node) if quality.double.error <= most]
+        cheaper = [(form, how) for form, how in found if cost(form) < CHEAPER * best]
+        return sorted(cheaper, key=lambda entry: cost(entry[0]))[:_MOST_CHEAPER]
 
     def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""

@@ -428,6 +428,7 @@ def _named(roots: Sequence[Node], hints: Mapping[Node, str], worth: int) -> dict
 _OWN = {
     "dgelu": "dgelu(u) = ndtr(u) + u*exp(-u**2/2)/sqrt(2*pi), the derivative of u*ndtr(u)",
     "dswish": "dswish(u) = sigmoid(u) + u*logistic_density(u), the derivative of u*sigmoid(u)",
+    "dgate": "dgate(u, w) = sigmoid(u) + w*logistic_density(u), the derivative of v*sigmoid(u) for w = v*u'",
     "ndtr": "ndtr(u) = erfc(-u/sqrt(2))/2, the normal distribution function",
     "logistic_density": "logistic_density(u) = sigmoid(u) * sigmoid(-u)",
     "exprel": "exprel(k, u) = (exp(k*u) - 1)/k",

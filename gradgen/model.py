@@ -429,9 +429,9 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
     if conditioned is None:
         return value
     changed_by, most = conditioned
-    t, r = args[-1], args[0] if op in PRODUCTS else 1.0
+    r, operands = (args[0], args[1:]) if op in PRODUCTS else (1.0, args)
     with np.errstate(all="ignore"):
-        change = abs(changed_by(r * t, t))
+        change = abs(changed_by(r, *operands))
         size: Array = np.fmax(abs(value), np.fmin(change, most * abs(value)))
     if op in PRODUCTS:  # whose one rounding more is relative to the value
         whole = PRIMITIVES[op].ulps - 0.5
@@ -443,13 +443,14 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
 
 _DENSITY = normal.FUNCTIONS["ndtr"].slope["double"]  # at 0
 
-# For functions that are as exact as their argument at best a number times the derivative, and how many times the value
-# what the argument does counts for, at most.
-_CONDITIONED: dict[str, tuple[Callable[[Array, Array], Array], float]] = {
-    "ndtr": (lambda r, t: quick.mul_exp(r * _DENSITY, -0.5 * t * t), math.inf),
-    "dgelu": (lambda r, t: quick.mul_exp(r * _DENSITY * (2 - t * t), -0.5 * t * t), math.inf),
-    "dswish": (lambda r, t: quick.mul_logistic_density(r * (2 - t * quick.tanh(t / 2)), t), math.inf),
-    "erfc": (lambda r, t: quick.mul_exp(r * 2 / math.sqrt(math.pi), -t * t), 2.5),
+# For functions that are as exact as their argument at best a number times this and the derivative by it, and how many
+# times the value what the argument does counts for, at most; of dgate a number times the derivative by its first.
+_CONDITIONED: dict[str, tuple[Callable[..., Array], float]] = {
+    "ndtr": (lambda r, t: quick.mul_exp(r * t * _DENSITY, -0.5 * t * t), math.inf),
+    "dgelu": (lambda r, t: quick.mul_exp(r * t * _DENSITY * (2 - t * t), -0.5 * t * t), math.inf),
+    "dswish": (lambda r, t: quick.mul_logistic_density(r * t * (2 - t * quick.tanh(t / 2)), t), math.inf),
+    "dgate": (lambda r, u, w: quick.mul_logistic_density(r * (1 - w * quick.tanh(u / 2)), u), math.inf),
+    "erfc": (lambda r, t: quick.mul_exp(r * t * 2 / math.sqrt(math.pi), -t * t), 2.5),
 }
 
 

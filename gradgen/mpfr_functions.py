@@ -105,6 +105,16 @@ def _dswish(x: Number) -> Number:
     return +value
 
 
+def _dgate(u: Number, w: Number) -> Number:
+    """By its terms, which may cancel."""
+    if not 2 * abs(u) < RANGE:
+        return slow("dgate")(u, w)
+    with _widened(gmpy2.get_context().precision):
+        e = gmpy2.exp(-abs(u))
+        value = (1 if u > 0 else e) / (1 + e) + w * e / (1 + e) ** 2
+    return +value
+
+
 def _softplus(x: Number) -> Number:
     return (x if x > 0 else 0) + gmpy2.log1p(_exp_neg_abs(x))
 
@@ -359,6 +369,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "ndtr": _keeping(_ndtr),
     "dgelu": _keeping(_dgelu),
     "dswish": _keeping(_dswish),
+    "dgate": _keeping(_dgate),
     "gaussian": _keeping(_gaussian),
     **{name: getattr(operator, name) for name in ("add", "mul", "pow", "gt", "ge", "lt", "le", "eq", "ne")},
     "where": lambda condition, p, q: p if condition else q,

@@ -231,6 +231,16 @@ def _dswish_exact(x: Any) -> Any:
     return +value
 
 
+def _dgate_exact(u: Any, w: Any) -> Any:
+    """By its terms, which may cancel."""
+    if mpmath.isinf(u) or (mpmath.isinf(w) and abs(u) > 1464):
+        return mpmath.mpf(u > 0)
+    with mpmath.workprec(2 * mpmath.mp.prec + _GUARD):
+        e = _exp(-abs(u))
+        value = (1 if u > 0 else e) / (1 + e) + w * e / (1 + e) ** 2
+    return +value
+
+
 def _softplus_exact(x: Any) -> Any:
     return (x if x > 0 else 0) + mpmath.log1p(_exp(-abs(x)))
 
@@ -570,6 +580,14 @@ _ROWS = [
         lambda y, x: (_f("logistic_density", x) * (2 - x * _f("tanh", x / 2)),),
         exact=_dswish_exact,
         growth="vanishes, bounded",
+        ulps=2.2,
+    ),
+    # The derivative of t sigmoid(u), for w = t u': sigmoid(u) + w logistic_density(u)
+    _row(
+        "dgate",
+        lambda y, u, w: (_f("logistic_density", u) * (1 - w * _f("tanh", u / 2)), _f("logistic_density", u)),
+        exact=_dgate_exact,
+        arity=2,
         ulps=2.2,
     ),
     _row(

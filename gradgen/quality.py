@@ -22,7 +22,7 @@ LOST = 1000.0  # errors beyond this are alike
 
 WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
-_CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _HUGE = 1e300
 _QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
@@ -31,7 +31,7 @@ _CHEAP = frozenset({"add", "mul", "where", "abs", "maximum", "minimum", "unit", 
 _EXPONENTIAL = 12.0
 _BESIDE_EXPONENTIAL = {
     **{"exp": 1.0, "sigmoid": 6.0, "logistic_density": 8.0, "sech": 8.0, "expm1": 9.0, "softplus": 14.0, "tanh": 18.0},
-    "dswish": 14.0,
+    **{"dswish": 14.0, "dgate": 20.0},
     **dict.fromkeys(("erf", "erfc", "ndtr", "dgelu"), 24.0),
     "gaussian": 4.0,
 }
@@ -102,7 +102,7 @@ def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
     new_rank, old_rank = rank(new), rank(old)
     if new_rank != old_rank:
         return new_rank < old_rank
-    return new_cost < _CHEAPER * old_cost
+    return new_cost < CHEAPER * old_cost
 
 
 def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -131,6 +131,11 @@ def meets_target(new: Quality, new_cost: float, old: Quality, old_cost: float) -
     """Whether a form is better, and meets the target in the arithmetic of either type, where nothing is extreme."""
     ordinary = max(new.single.ordinary, new.double.ordinary)
     return ordinary <= TARGET and is_better(new, new_cost, old, old_cost)
+
+
+def is_enough(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
+    """Whether a form is better, and nowhere above the target in float64."""
+    return new.double.error <= TARGET and is_better(new, new_cost, old, old_cost)
 
 
 def rank(quality: Quality) -> tuple[int, int]:

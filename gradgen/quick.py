@@ -144,6 +144,14 @@ def mul_dswish(factor: Array | float, x: Array) -> Array:
     return np.where(x < 0, mul_exp(factor * q, -a), factor * (1 - mul_exp(q, -a)))
 
 
+def dgate(u: Array, w: Array) -> Array:
+    d = np.maximum(-abs(u), -2000.0)
+    e = exp(d)
+    q = np.where(u < 0, (1 + w) + e, 1 + (1 + w) * e) / (1 + e) / (1 + e)
+    found = np.where(u < 0, mul_exp(q, d), q)
+    return np.where((d < -1464.0) & (w == w), np.where(u > 0, 1.0, 0.0), found)
+
+
 def softplus(x: Array) -> Array:
     return np.maximum(x, 0.0) + log1p(exp(-abs(x)))
 
@@ -270,7 +278,7 @@ def hypot(a: Array, b: Array) -> Array:
 
 
 _NAMED: tuple[Callable[..., Array], ...] = (
-    *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, dswish, softplus, logaddexp),
+    *(exp, expm1, log, log1p, tanh, sinh, cosh, sech, sigmoid, logistic_density, dswish, dgate, softplus, logaddexp),
     *(pow, erf, erfc, ndtr, dgelu, gaussian, erfcx, ierfcx, i2erfcx, asinh, atanh, atan, hypot),
     *(mul_exp, mul_sech, mul_sigmoid, mul_logistic_density, mul_dswish, mul_erfc, mul_ndtr, mul_dgelu),
 )

@@ -104,6 +104,7 @@ _TAIL = "1 - f and 1 + f lose every digit where f nears its limit"
 _HALF_TURNS = "pi*u is rounded, and of a large u no digit of the result is left"
 _IRRATIONAL = "a is rounded, and its product with the root may exceed 1"
 _SQUARES = "the squares overflow or vanish before the norm does"
+GATE = "the terms cancel where they have opposite signs, and either has been rounded"
 NEARLY_EQUAL = "a difference of numbers that are nearly equal"
 QUOTIENT = "infinity over infinity where both overflow"
 _POLES = "poles that cancel: infinity minus infinity at u = 0"
@@ -225,10 +226,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "sigmoid(u) + u*logistic_density(u)",
         "dswish(u)",
-        "the terms cancel where u < 0, and either has been rounded",
+        GATE,
         tried=True,
     ),
-    Rule("sigmoid(-u) - u*logistic_density(u)", "dswish(-u)", "the same of -u, for the density is even", tried=True),
+    Rule("sigmoid(-u) - u*logistic_density(u)", "dswish(-u)", GATE, tried=True),  # for the density is even
+    Rule("sigmoid(u) + w*logistic_density(u)", "dgate(u, w)", GATE, tried=True),
+    Rule("dgate(u, w) + v*logistic_density(u)", "dgate(u, v + w)", "one more such term"),
     Rule(
         "erfc(a*u)",
         "2*ndtr(-sqrt(2)*a*u)",

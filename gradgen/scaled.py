@@ -127,6 +127,33 @@ def dswish(t: Tensor) -> Tensor:
     return mul_dswish(torch.ones_like(t), t)
 '''
 
+C["dgate"] = """\
+/* sigmoid(u) + w * logistic_density(u), 0 where the density is for every number w. */
+FN real dgate(real u, real w) { return gg_dgate(u, w); }
+"""
+NEEDS["dgate"] = ("product_error", "sum_error")
+TORCH["dgate"] = '''\
+def dgate(u: Tensor, w: Tensor) -> Tensor:
+    """sigmoid(u) + w * logistic_density(u), 0 where the density is for every number w."""
+    s, v = u.double(), w.double()
+    d = torch.where(s >= 0, -s, s).clamp(min=-1464)  # what is no number stays none
+    x, less = torch.exp(d), 1 + v
+    product, total = less * x, 1 + x
+    n = torch.where(s < 0, less + x, 1 + product)
+    one, less_lost = torch.ones_like(v), sum_error(torch.ones_like(v), v, less)
+    above = sum_error(one, product, n) + product_error(less, x, product) + less_lost * x
+    n_lost = torch.where(s < 0, sum_error(less, x, n) + less_lost, above)
+    square = total * total
+    lost = product_error(total, total, square) + 2 * total * (x - (total - 1))
+    q = n / square
+    more = (n - q * square) - product_error(q, square, q * square) + (n_lost - q * lost)
+    q = torch.where(n.abs() < math.inf, q + more / square, q)
+    e = torch.exp(d / 4)
+    below = torch.where(d < -700, e * q * e * e * e, q * x)
+    gone = torch.where(s > 0, 1.0, torch.copysign(torch.zeros_like(n), n))
+    return torch.where((d <= -1464) & (w == w), gone, torch.where(s < 0, below, q)).to(u.dtype)
+'''
+
 # Where r is another input, an infinite one stays infinite, with the sign of the product; no number stays none.
 for _name in VANISHING:
     _of_number = f"gg_lift_{_name}" if _name in normal.FUNCTIONS else f"mul_{_name}"

@@ -116,6 +116,10 @@ EXAMPLES = {
     ),
     "sigmoid(u) + u*logistic_density(u)": Example("x*sigmoid(x)", by="x", x=-2.062),
     "sigmoid(-u) - u*logistic_density(u)": Example("x*sigmoid(-x)", by="x", x=2.062),
+    "sigmoid(u) + w*logistic_density(u)": Example("(x + 1)*sigmoid(x)", by="x", x=-2.9956),
+    "dgate(u, w) + v*logistic_density(u)": Example(
+        "x*sigmoid(sqrt(8/pi)*(x + 0.044715*x**3))", by="x", after="sigmoid(u) + w*logistic_density(u)", x=-1.615
+    ),
     "erfc(a*u)": Example("erfc(x/sqrt(2))*erfc(y/sqrt(2))*erfc(z/sqrt(2))", x=0.7, y=0.7, z=0.9),
     "1 + erf(u)": Example("x/2*(1 + erf(x/sqrt(2)))", x=-8.0),
     "1 - erf(u)": Example("1 - erf(x)", x=6.0),

@@ -27,7 +27,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[float, ...]]] = {
     "dswish": ("dswish(x)", (-0.547711313, -0.58840980127401865)),
     "logistic_density": ("logistic_density(x)", (0.869805455, -0.83050362133494904)),
 }
-FUSED = {"swish", "gelu"}  # which are for processors with fused multiply-adds
+FUSED = ("swish", "gelu")  # which are for processors with fused multiply-adds
 
 
 def of_logistic(function: Callable[[mpf, mpf, mpf], mpf]) -> Callable[[mpf], mpf]:

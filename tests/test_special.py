@@ -54,6 +54,7 @@ typedef {type} real;
 #define GG_OVER(a, b) ((a) / (b))
 #define GG_OVER_SQUARE(a, e) ((a) / (1 + (e) * (2 + (e))))
 #define gg_log1p_unit log1p
+#define gg_logistic_density(x) GG_OVER_SQUARE(exp(-fabs(x)), exp(-fabs(x)))
 #define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 """
 CUDA_PRELUDE = """\
@@ -62,6 +63,7 @@ typedef {type} real;
 #define GG_OVER(a, b) ((a) / (b))
 #define GG_OVER_SQUARE(a, e) ((a) / (1 + (e) * (2 + (e))))
 #define gg_log1p_unit log1p
+#define gg_logistic_density(x) GG_OVER_SQUARE(exp(-fabs(x)), exp(-fabs(x)))
 #define gg_near_sine(x, k) ((k) ? cos(x) : sin(x))
 #define NAN __int_as_float(0x7fc00000)
 #define INFINITY __int_as_float(0x7f800000)
