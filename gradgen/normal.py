@@ -224,7 +224,7 @@ for _name, _f in FUNCTIONS.items():
     NEEDS[f"mul_{_name}"] = ("mul_exp", "product_error")
     C[f"mul_{_name}"] = f"""\
 /* r * {_name}(t), 0 where it is for every number r. */
-FN real mul_{_name}(real r, real t) {{ return {_ALONE.get(_name, "{}").format(f"gg_mul_{_name}(r, t)")}; }}
+FN real mul_{_name}(GG_OPERAND r, GG_OPERAND t) {{ return {_ALONE.get(_name, "{}").format(f"gg_mul_{_name}(r, t)")}; }}
 """
     TORCH[f"mul_{_name}"] = f'''\
 def mul_{_name}(r: Tensor, t: Tensor) -> Tensor:

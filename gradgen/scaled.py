@@ -39,7 +39,7 @@ def mul_exp(r: Tensor, t: Tensor) -> Tensor:
 
 C["mul_sigmoid"] = """\
 /* r * sigmoid(t), 0 where sigmoid(t) is. */
-FN real mul_sigmoid(real r, real t) { return GG_SELF(gg_swish, r, t, gg_mul_sigmoid(r, t)); }
+FN real mul_sigmoid(GG_OPERAND r, GG_OPERAND t) { return GG_SELF(gg_swish, r, t, gg_mul_sigmoid(r, t)); }
 """
 TORCH["mul_sigmoid"] = '''\
 def mul_sigmoid(r: Tensor, t: Tensor) -> Tensor:

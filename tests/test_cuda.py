@@ -1003,6 +1003,41 @@ def every_magnitude(dtype: torch.dtype) -> Tensor:
     return torch.cat([sizes, -sizes, torch.tensor([0.0, -0.0])]).to(dtype)
 
 
+@pytest.mark.parametrize(("brief_reals", "most"), [(["float"], 2.0**-17), ([], 2.4 * 2.0**-24)], ids=["brief", "exact"])
+def test_gelu_is_a_function_by_itself_where_no_other_has_an_exponential(
+    brief_reals: list[str], most: float, tmp_path: Path
+) -> None:
+    """Where both factors are the same operand: their places tell."""
+    (product,) = re.findall(r"FN real mul_ndtr\(.*gg_gelu.*", rt._DEVICE_FUNCTIONS)
+    functions = [rt._BITS, rt._brief_functions(brief_reals), rt._MATH, product]
+    text = "#define FN static inline\n#define GG_ALONE\ntypedef float real;\n" + "\n".join(functions)
+    for name, called in (("own", "mul_ndtr(x, x)"), ("other", "mul_ndtr(2 * x, x)")):
+        text += f"""
+        extern "C" void {name}(const float *of, float *found, long count) {{
+            for (long k = 0; k < count; k++) {{
+                const float x = of[k];
+                found[k] = {called};
+            }}
+        }}"""
+    library = compiled(text, tmp_path)
+    x = every_magnitude(torch.float32)
+    exact = x.double() * torch.erfc(-x.double() / math.sqrt(2)) / 2
+    changed_by = x.double() * _mul_dgelu(torch.ones(1, dtype=torch.float64), x.double())
+    size = torch.maximum(exact.abs(), changed_by.abs()).clamp(min=2.0**-126)
+    for name, factor in (("own", 1), ("other", 2)):
+        found = torch.empty_like(x)
+        getattr(library, name)(
+            ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(found.data_ptr()), ctypes.c_long(x.numel())
+        )
+        is_number = (factor * exact).to(torch.float32).isfinite()
+        off = (found.double() - factor * exact).abs() / (factor * size)
+        assert off[is_number].max() <= 2 * most
+    special = torch.tensor([math.inf, -math.inf, math.nan, -0.0])
+    found = torch.empty_like(special)
+    library.own(ctypes.c_void_p(special.data_ptr()), ctypes.c_void_p(found.data_ptr()), ctypes.c_long(4))
+    torch.testing.assert_close(found, torch.tensor([math.inf, 0, math.nan, 0]), rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", BRIEF)
 def test_brief_functions_are_off_by_little(
     name: str, brief: tuple[torch.dtype, str, str, Callable[..., Tensor]]
