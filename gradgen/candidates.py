@@ -46,6 +46,7 @@ class Candidates:
         self._taken: dict[Node, Node] = {}
         self._smooth: set[Node] = set()
         self._rational_forms: dict[tuple[Node, bool], list[tuple[Node, str]]] = {}
+        self._gates: dict[Node, list[tuple[Node, str]]] = {}
 
     def take(self, node: Node, form: Node, is_smooth: bool) -> None:
         """Note which form of a result was taken, and whether its branches equal each other.
@@ -94,9 +95,8 @@ class Candidates:
             node: a result in its sound form.
             powers: whether roots and powers are variables of the rational forms.
         """
-        for form, how in by_rules(node, GATE) if powers else ():
-            yield form, how
-            yield factored(form), f"{how}, with common factors of sums before them"
+        if powers:
+            yield from self.gates(node)
         yield from self.rational(node, powers)
         if powers and node in self._origins:
             less = rational.derivative_less(*self._origins[node])
@@ -104,6 +104,14 @@ class Candidates:
                 yield less, f"as the derivative of the value {rational.LESS}"
         for shifted, change in variables.in_differences(node, self._tensors):
             yield change.back(shifted), f"in terms of {Printer({}).expression(change.place)}"
+
+    def gates(self, node: Node) -> list[tuple[Node, str]]:
+        """The forms of a node with derivatives of gates, each a function by itself."""
+        if node not in self._gates:
+            found = [(_of_themselves(form), how) for form, how in by_rules(node, GATE)]
+            more = [(factored(form), f"{how}, with common factors of sums before them") for form, how in found]
+            self._gates[node] = [entry for pair in zip(found, more, strict=True) for entry in pair]
+        return self._gates[node]
 
     def more(
         self, node: Node, powers: bool, is_limit: Callable[[Node], bool], cancels: bool = False
@@ -223,6 +231,12 @@ class Candidates:
         if (node, powers) not in self._rational_forms:
             self._rational_forms[node, powers] = [*rational.forms(node, powers)]
         return self._rational_forms[node, powers]
+
+
+def _of_themselves(form: Node) -> Node:
+    """A form with dswish(u) for dgate(u, u), which takes longer."""
+    gates = [node for node in topological([form]) if node.op == "dgate" and node.args[0] is node.args[1]]
+    return substitute([form], {gate: form.graph.apply("dswish", gate.args[0]) for gate in gates})[0]
 
 
 def _undefined(node: Node) -> set[Node]:

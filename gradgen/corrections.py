@@ -9,7 +9,7 @@ from gradgen import rational
 from gradgen.compensate import has_marks, marked, unmarked
 from gradgen.graph import Node, topological
 from gradgen.printed import printed_alone
-from gradgen.quality import BAR, CHEAPER, TARGET, Quality, cost, is_enough, is_more_accurate, meets_bar, rank
+from gradgen.quality import BAR, TARGET, Quality, cost, is_enough, is_more_accurate, meets_bar, rank
 from gradgen.search import LookedAt
 from gradgen.standing import Note, Standing
 
@@ -18,7 +18,7 @@ _WHOLE = {
     "compensated": "in compensated arithmetic",
     "extended": "in compensated arithmetic, functions with twice the digits",
 }
-_MOST_CHEAPER, _LITTLE_MORE = 2, 2.0  # forms, and times the error
+_LITTLE_MORE = 2.0  # times the error
 _MOST_OTHERS = 4  # of the forms that were looked at, the best without corrections
 _MOST_COMPENSATED = 80  # nodes of a result for which a text four times as long is reasonable
 
@@ -70,7 +70,7 @@ class Corrections:
         """Take a form with corrected arguments, or in compensated arithmetic."""
         standing = self._standing
         enough = TARGET if standing.is_reported(node) else BAR
-        for form, how in self._cheaper(node):
+        for form, how in self._gates(node):
             standing.take_if_better(node, marked(form, "sharpened"), [], f"{how}, with corrected arguments", is_enough)
             if standing.quality[node].double.error <= TARGET:
                 return
@@ -89,15 +89,15 @@ class Corrections:
                     if max(standing.quality[node].single.error, standing.quality[node].double.error) <= enough:
                         return
 
-    def _cheaper(self, node: Node) -> list[tuple[Node, str]]:
-        """Forms of a result that lose little more digits than the best, and take much less time."""
+    def _gates(self, node: Node) -> list[tuple[Node, str]]:
+        """Forms of a result with derivatives of gates that lose little more digits than the best, cheapest first."""
         standing = self._standing
         if node in standing.filled or not standing.is_reported(node):
             return []
-        best, most = cost(standing.forms[node]), _LITTLE_MORE * standing.quality[node].double.error
+        gates = {form for form, _ in standing.candidates.gates(node)}
+        most = _LITTLE_MORE * standing.quality[node].double.error
         found = [(form, how) for quality, form, how in self._looked_at(node) if quality.double.error <= most]
-        cheaper = [(form, how) for form, how in found if cost(form) < CHEAPER * best]
-        return sorted(cheaper, key=lambda entry: cost(entry[0]))[:_MOST_CHEAPER]
+        return sorted([entry for entry in found if entry[0] in gates], key=lambda entry: cost(entry[0]))
 
     def _to_compensate(self, node: Node) -> Iterator[tuple[Node, list[Note], str]]:
         """Forms of a result, each once, with notes on what it is made from, and what it is."""

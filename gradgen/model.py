@@ -441,15 +441,25 @@ def _size(op: str, args: Sequence[Array], value: Array) -> Array:
     return found
 
 
+def _change_of_gate(u: Array, w: Array) -> Array:
+    """The derivative of dgate by its first argument; for u > 0 at least its term with w."""
+    slope, term = (quick.mul_logistic_density(factor, u) for factor in (1 - w * quick.tanh(u / 2), w))
+    change: Array = np.where(u > 0, np.fmax(abs(slope), abs(term)), slope)
+    return change
+
+
 _DENSITY = normal.FUNCTIONS["ndtr"].slope["double"]  # at 0
 
 # For functions that are as exact as their argument at best a number times this and the derivative by it, and how many
-# times the value what the argument does counts for, at most; of dgate a number times the derivative by its first.
+# times the value what the argument does counts for, at most.
 _CONDITIONED: dict[str, tuple[Callable[..., Array], float]] = {
     "ndtr": (lambda r, t: quick.mul_exp(r * t * _DENSITY, -0.5 * t * t), math.inf),
     "dgelu": (lambda r, t: quick.mul_exp(r * t * _DENSITY * (2 - t * t), -0.5 * t * t), math.inf),
-    "dswish": (lambda r, t: quick.mul_logistic_density(r * t * (2 - t * quick.tanh(t / 2)), t), math.inf),
-    "dgate": (lambda r, u, w: quick.mul_logistic_density(r * (1 - w * quick.tanh(u / 2)), u), math.inf),
+    "dswish": (
+        lambda r, t: quick.mul_logistic_density(r * np.fmin(abs(t), 1.0) * (2 - t * quick.tanh(t / 2)), t),
+        math.inf,
+    ),
+    "dgate": (lambda r, u, w: _change_of_gate(u, w), math.inf),
     "erfc": (lambda r, t: quick.mul_exp(r * t * 2 / math.sqrt(math.pi), -t * t), 2.5),
 }
 

@@ -582,7 +582,7 @@ _ROWS = [
         growth="vanishes, bounded",
         ulps=2.2,
     ),
-    # The derivative of t sigmoid(u), for w = t u': sigmoid(u) + w logistic_density(u)
+    # sigmoid(u) + w logistic_density(u), which is the derivative of t sigmoid(u) by t for w = t u'
     _row(
         "dgate",
         lambda y, u, w: (_f("logistic_density", u) * (1 - w * _f("tanh", u / 2)), _f("logistic_density", u)),

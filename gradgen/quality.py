@@ -22,7 +22,7 @@ LOST = 1000.0  # errors beyond this are alike
 
 WIDE_COST = 2.0  # of float64 arithmetic, with float32 as unit
 _WORTH = 0.9  # the share of the error that compensation must not leave more than
-CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
+_CHEAPER = 0.75  # a form that is as accurate as the sound one must cost this much less to be taken
 _HUGE = 1e300
 _QUARTER_BELOW, _THREE_QUARTERS_BELOW = 0.8408964152537145, 0.5946035575013605  # 2**-0.25, 2**-0.75
 _SUBNORMAL = 4  # by how many steps lesser errors count, at most, where results are subnormal numbers
@@ -40,6 +40,7 @@ _OF_SQUARES = {"erf": "erf", "erfc": "erfc", **dict.fromkeys(("ndtr", "dgelu", "
 _OF_CORRECTIONS = {"sum_error": 6.0, "quotient_error": 5.0, "corrected": 4.0}
 _OF_CORRECTIONS |= dict.fromkeys(FUNCTION_ERRORS.values(), 40.0)
 _INSTRUCTIONS = _BESIDE_EXPONENTIAL | _OF_CORRECTIONS
+_COSTS = {"dgate": 20.0}  # of functions that take longer than most
 _POWER_COST = {sympy.Integer(k): c for k, c in {-2: 8.0, -1: 4.0, 2: 1.0, 3: 2.0, 4: 2.0}.items()}
 
 
@@ -102,7 +103,7 @@ def is_better(new: Quality, new_cost: float, old: Quality, old_cost: float) -> b
     new_rank, old_rank = rank(new), rank(old)
     if new_rank != old_rank:
         return new_rank < old_rank
-    return new_cost < CHEAPER * old_cost
+    return new_cost < _CHEAPER * old_cost
 
 
 def is_more_accurate(new: Quality, new_cost: float, old: Quality, old_cost: float) -> bool:
@@ -202,4 +203,4 @@ def _cost(node: Node) -> float:
     if node.op == "pow":
         exponent = node.args[1].number
         return _POWER_COST.get(exponent, 12.0)
-    return 1.0 if node.op in _CHEAP or node.op.endswith("_error") else 12.0
+    return 1.0 if node.op in _CHEAP or node.op.endswith("_error") else _COSTS.get(node.op, 12.0)

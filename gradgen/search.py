@@ -54,6 +54,8 @@ class Search:
         most = _MOST_FORMS if is_reported or best.error > LOST else _FEWER_FORMS
         if standing.is_poor(node) and self._subproblems.inner is not None:
             most += _FORMS_WITHIN
+        if is_reported:
+            most += len(standing.candidates.gates(node))
         looked_at: LookedAt = [(best, node, "as it is")]
         is_long = len(topological([node])) > _LONG
         for form, how in itertools.islice(each_once(self._alternatives(node), node), most):
@@ -68,12 +70,14 @@ class Search:
         distributed = _distributed(standing.forms[node])
         if distributed is not None:
             standing.take_if_better(node, distributed, standing.notes[node], _SPREAD)
+        gates = {form for form, _ in standing.candidates.gates(node)} if is_reported else set()
+        parts = [entry for entry in looked_at if entry[1] not in gates]  # beside others a gate computes all of them
         if len(standing.tensors) == 1 and standing.quality[node].error > BAR:
-            self._take_sides(node, looked_at)
+            self._take_sides(node, parts)
         if len(standing.tensors) == 1 and standing.quality[node].error > SINGULAR:
-            self._switch(node, looked_at)
+            self._switch(node, parts)
         if is_reported and standing.is_poor(node):
-            self._join(node, looked_at)
+            self._join(node, parts)
         return looked_at
 
     def _alternatives(self, node: Node) -> Iterator[Form]:

@@ -156,3 +156,26 @@ def test_hyper_parameters_at_their_defaults_are_numbers() -> None:
     assert swish._SWISH.narrow is not None
     assert "const real beta = real(1.0);" in swish._SWISH.narrow.cpu_source(torch.float32)
     assert "const real beta = real(gg_scalars[0]);" in swish._SWISH.cpu_source(torch.float32)
+
+
+def test_hyper_parameters_that_are_no_such_numbers_are_read() -> None:
+    """Infinity is none of C's, and 0 may have either sign."""
+    for at in (math.inf, -math.inf, 0.0):
+        known = _runtime.Kernel(
+            "known",
+            tensors=("x",),
+            scalars={"k": "float"},
+            results=("y",),
+            code="const real y = x + k;",
+            expression=lambda x, k, wanted: (x + k,),
+            wide=("float32",),
+            narrow_at={"k": at},
+        )
+        assert known.narrow is not None
+        assert "const real k = real(gg_scalars[0]);" in known.narrow.cpu_source(torch.float32)
+        with _runtime.record_paths() as paths:
+            (found,) = known((torch.tensor([-0.0, 1.0]),), (-at,) if at == 0 else (at,))
+        assert [path for _, path in paths] == ["cpu"]
+        assert found is not None
+        assert found.tolist() == [at, 1 + at]
+        assert at != 0 or found[0].signbit()

@@ -19,6 +19,7 @@ from gradgen.ulp import mixed_error
 
 DTYPES = (torch.float32, torch.float64)
 PATHS = ("cpu", "torch")
+WORST = ((0.5147600173950195, -4.448100566864014), (1.343, -16.88), (-0.880, -1.709))
 KERNEL = _runtime.Kernel(
     "gate",
     tensors=("u", "w"),
@@ -38,7 +39,10 @@ def dgate(path: str, u: Tensor, w: Tensor) -> Tensor:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("path", PATHS)
 def test_it_is_as_exact_as_the_table_says(path: str, dtype: torch.dtype) -> None:
-    """As a share of the value, or of what the argument of the exponential changes it by; w may be next to its zero."""
+    """As a share of the value, or of what u changes it by, for u > 0 of the term with w as well.
+
+    Next to a zero as well, and where it is off by most.
+    """
     last = {torch.float32: 100.0, torch.float64: 740.0}[dtype]
     generator = torch.Generator().manual_seed(0)
     drawn = [torch.randn(4000, generator=generator, dtype=torch.float64) * k for k in (1, 3, last / 3)]
@@ -47,7 +51,8 @@ def test_it_is_as_exact_as_the_table_says(path: str, dtype: torch.dtype) -> None
     w = torch.randn(len(u), generator=generator, dtype=torch.float64) * sizes
     zero = -(1 + u.clamp(max=30).exp())
     w = torch.where(torch.arange(len(u)) % 4 == 0, zero * (1 + w / 1e4), w)
-    u, w = u.to(dtype), w.to(dtype)
+    worst_u, worst_w = zip(*WORST, strict=True)
+    u, w = (torch.cat([t, torch.tensor(at, dtype=torch.float64)]).to(dtype) for t, at in ((u, worst_u), (w, worst_w)))
     kind, row = str(dtype).removeprefix("torch."), PRIMITIVES["dgate"]
     errors = []
     with mpmath.workdps(60):
@@ -55,7 +60,8 @@ def test_it_is_as_exact_as_the_table_says(path: str, dtype: torch.dtype) -> None
             e = mpmath.exp(-abs(mpf(a)))
             density = e / (1 + e) ** 2
             exact = (1 if a > 0 else e) / (1 + e) + b * density
-            errors.append(mixed_error(y, exact, abs(density * (1 - b * mpmath.tanh(mpf(a) / 2))), kind))
+            slopes = (abs(density * (1 - b * mpmath.tanh(mpf(a) / 2))), abs(b * density) if a > 0 else mpf(0))
+            errors.append(mixed_error(y, exact, max(slopes), kind))
     worst = max(range(len(errors)), key=errors.__getitem__)
     assert errors[worst] <= row.ulps, (u[worst], w[worst])
 
@@ -78,5 +84,8 @@ def test_derivatives_of_gates_are_one_function(tmp_path: Path) -> None:
     text = "@op\ndef f(x: Tensor):\n    return {} / (1 + exp(-{}))\n"
     module, _ = build(text.format("(x + 1)", "x"), tmp_path)
     assert module._F_BACKWARD.code == "const real grad_x = grad * dgate(x, x + 1);"
+    module, _ = build(text.format("x", "1.702 * x"), tmp_path)
+    assert module._F_BACKWARD.code == "const real grad_x = grad * dswish(real(1.702) * x);"
+    assert module._F_BACKWARD.wide == ()
     module, _ = build(text.format("x", "x"), tmp_path)
     assert module._F_BACKWARD.code == "const real grad_x = grad * dswish(x);"

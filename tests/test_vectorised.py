@@ -92,3 +92,12 @@ def test_products_with_inputs_and_functions_of_our_own_are(tmp_path: Path) -> No
     for dtype in (torch.float32, torch.float64):
         found = {kernel.name: is_vectorised(kernel, dtype) for kernel in kernels if "double" not in kernel.name}
         assert all(found.values()), (dtype, found)
+
+
+@pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_gate_is_beside_a_logarithm(dtype: torch.dtype) -> None:
+    """Whose selections GCC joins with those of what follows."""
+    code = "const real y = dgate(log1p(x * x), 2 * (x * x) / (1 + x * x));"
+    kernel = rt.Kernel("gate", tensors=("x",), results=("y",), code=code, expression=lambda x, wanted: (x,))
+    assert is_vectorised(kernel, dtype)
