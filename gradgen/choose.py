@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gradgen import climb, halves
+from gradgen.arithmetic import BRIEF, ROUGH, Arithmetic
 from gradgen.compensate import compensated, has_marks, unmarked
 from gradgen.corrections import Corrections
+from gradgen.few_digits import FewDigits, Own
 from gradgen.forms import SETTLED, Forms
 from gradgen.graph import Node, topological
 from gradgen.measure import GAUSSIAN, MODERATE, MODERATE_LEAST, Reference
@@ -27,39 +29,9 @@ _SEEN = 3.4
 
 Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
 
-_ROUGH = ("bfloat16", "float16")  # computed in float32, of which they keep few digits
-
-# They have forms of their own where these cost no more than a share of the others, or of those in float64.
-_CHEAPER, _COSTLIER = 0.8, 1.5
-
 # What is corrected in float32 stays there if that takes so many times the instructions at most, for float64 takes twice
 # as many, and if its error is no larger: what is left is that of functions, which the table has a bound for.
 _CHEAPLY, _CORRECTED = 1.8, 3.9
-
-# Where the digits of float32 are off by no more, functions of float64 that are off by 2**-35 add a sixteenth of a unit.
-_BRIEF = 2.0**7
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """In which arithmetic a kernel is computed.
-
-    Attributes:
-        wide: the types that are computed in float64.
-        brief: those of them that need no more than 35 bits of functions.
-        moderate: the types of which those elements alone are that have an input, or a hyper-parameter, which is very
-            small, or larger than a power of two; each with that power.
-        uncorrected: the types in which what is compensated need not be.
-        is_narrow_at_defaults: whether no type needs float64 where hyper-parameters have their defaults.
-        plain_at_defaults: the types in which there what is compensated need not be, if it must be elsewhere.
-    """
-
-    wide: tuple[str, ...] = ()
-    brief: tuple[str, ...] = ()
-    moderate: tuple[tuple[str, int], ...] = ()
-    uncorrected: tuple[str, ...] = ()
-    is_narrow_at_defaults: bool = False
-    plain_at_defaults: tuple[str, ...] = ()
 
 
 class Choice:
@@ -81,7 +53,7 @@ class Choice:
                 self._corrections.compensate(node)
                 self._settle(node)
         self._errors_of_moderate: dict[tuple[Node, int], float] = {}
-        self._of_halves: dict[Node, Node | None] = {}
+        self._few_digits = FewDigits(self._forms, self._corrections)
         self._elsewhere: dict[Node, Quality] = {}
         if len(problem.tensors) > 1:
             reported = [*dict.fromkeys(nodes)]
@@ -156,48 +128,14 @@ class Choice:
         node, sign = self._distinct(node)
         return sign * self._standing.forms.get(node, node)
 
-    def of_halves(self, nodes: Sequence[Node]) -> Callable[[Node], Node] | None:
-        """What gives the forms in which types of 16 bits are best computed by a kernel; None where those of all are.
+    def of_few_digits(self, nodes: Sequence[Node], arithmetic: Arithmetic) -> tuple[Own, ...]:
+        """The forms that some types have for themselves in a kernel that computes these results."""
+        return self._few_digits.of([*dict.fromkeys(self._known(nodes))], arithmetic)
 
-        Few digits ask for less: of what was looked at the cheapest forms are taken that float32 arithmetic does for.
-        Not of second derivatives.
-        """
-        known = [*dict.fromkeys(self._known(nodes))]
-        if not all(map(self._standing.is_reported, known)):
-            return None
-        forms = {node: form for node in known if (form := self._cheapest(node)) is not None}
-        before, after = (instructions(some) for some in (unmarked([*map(self.form, known)]), forms.values()))
-        is_wide = not {*_ROUGH}.isdisjoint(self.wide(nodes))
-        if not known or len(forms) < len(known) or after > (_COSTLIER if is_wide else _CHEAPER) * before:
-            return None
-
-        def of_halves(node: Node) -> Node:
-            node, sign = self._distinct(node)
-            return sign * forms.get(node, node)
-
-        return of_halves
-
-    def _cheapest(self, node: Node) -> Node | None:
-        """The cheapest form of a result that does for types of 16 bits in float32 arithmetic; None if none is known."""
-        if node not in self._of_halves:
-            standing, (plain, _) = self._standing, self._unmarked(node)
-            is_enough = self.uncorrected(node).single.error <= halves.MOST and self._does(plain, plain)
-            costs = {
-                form: instructions([form])
-                for quality, form, _ in self._forms.looked_at(node)
-                if quality.single.error <= halves.MOST and not reads_more(form, node)
-            }
-            most = instructions([plain]) if is_enough else math.inf
-            cheaper = (form for form in sorted(costs, key=costs.__getitem__) if costs[form] < most)
-            kept = (form for given in cheaper if (form := standing.kept(node, given)) is not None)
-            settled = (self._forms.settled(node, form) for form in kept)
-            found = (
-                form
-                for form in settled
-                if standing.measured(node, form, near=True).single.error <= halves.MOST and self._does(form, plain)
-            )
-            self._of_halves[node] = next(found, plain if is_enough else None)
-        return self._of_halves[node]
+    def own_form(self, own: Own, node: Node) -> Node:
+        """The form in which types that have forms of their own compute a result."""
+        node, sign = self._distinct(node)
+        return sign * own.forms.get(node, node)
 
     def notes(self, node: Node) -> Sequence[Note] | None:
         """In what form a result is computed, where that is not the one that was given; None of what is no result."""
@@ -234,7 +172,7 @@ class Choice:
         narrow = not any(map(self._corrections.is_corrected, marked))
         wide = self.wide(nodes)
         plain = [self.uncorrected(node).single for node in known]
-        rough = [dtype for dtype in _ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
+        rough = [dtype for dtype in ROUGH if all(_sees(dtype, worst) <= _WIDENED[dtype] for worst in plain)]
         corrected = self._corrected(known, wide)
         without = {*rough, *wide, *(["float32"] if narrow else [])} - {*corrected}
         uncorrected = tuple(dtype for dtype in _WIDENED if dtype in without) if marked else ()
@@ -258,7 +196,7 @@ class Choice:
     def _is_brief(self, node: Node) -> bool:
         """Whether a result that is computed in float64 for float32 needs but some digits of functions."""
         amplified = self._standing.references.amplified
-        return self.uncorrected(node).single.error <= _BRIEF or amplified(*self._unmarked(node)) <= _BRIEF
+        return self.uncorrected(node).single.error <= BRIEF or amplified(*self._unmarked(node)) <= BRIEF
 
     def _moderate(self, known: Sequence[Node], dtype: str) -> int | None:
         """Up to which power of two a type needs neither float64 nor corrections; None if it does up to any tried.
@@ -271,7 +209,7 @@ class Choice:
         is_seen = all(map(self._standing.references.is_quick, forms))
         bar = max(_WIDENED[dtype], _SEEN if is_seen else 0.0)
         is_gaussian = any(below.op in GAUSSIAN for below in topological(forms))
-        powers = (*MODERATE, MODERATE_LEAST) if is_gaussian or dtype in _ROUGH else MODERATE
+        powers = (*MODERATE, MODERATE_LEAST) if is_gaussian or dtype in ROUGH else MODERATE
 
         def do(power: int) -> bool:
             if any(self.moderate(node, power) > bar for node in known):
@@ -279,18 +217,18 @@ class Choice:
             if dtype == "float32" and any(self.climbed(node, 2.0**power)[0] > BAR for node in known):
                 return False
             seen = [*filter(self._standing.references.is_quick, forms)]
-            if dtype in _ROUGH:
+            if dtype in ROUGH:
                 return all(self._does(form, form, bar, 2.0**power) for form in seen)
-            return all(self._does(form, form, within=2.0**power, at_edges=True) for form in seen)
+            return all(self._does(form, form, within=2.0**power, which="edges") for form in seen)
 
         return next(filter(do, powers), None)
 
     def _does(
-        self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf, at_edges: bool = False
+        self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf, which: halves.Which = "all"
     ) -> bool:
         """Whether a form does in float arithmetic where another one is exact."""
         tensors, hyper = self._standing.tensors, self._standing.hyper
-        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within, at_edges)
+        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within, which)
 
     def moderate(self, node: Node, power: int) -> float:
         """The error of float32 without corrections where no input is very small, or larger than this power of two."""

@@ -249,9 +249,9 @@ class Explanation:
             if kernel.plain is not None:
                 plain = _counted(operations_of(kernel.plain))
                 operations.append([f"{name}, in a type without its corrections", plain])
-            if kernel.halves is not None:
+            for own, text in kernel.own:
                 where = " at the defaults" if kernel.scalars else ""
-                operations.append([f"{name}, in a type of 16 bits{where}", _counted(operations_of(kernel.halves))])
+                operations.append([f"{name}, in {' and '.join(own.types)}{where}", _counted(operations_of(text))])
         yield from _section("Operations per element, as the C and CUDA kernels state them", _table(operations))
         rows = [["", "", *BYTES]]
         for name in names:

@@ -1,4 +1,4 @@
-"""Whether a form does for types of 16 bits: held against another one at all numbers of these, or at very many tuples.
+"""Whether a form does for few digits: held against another one at all numbers of 16 bits, or at very many tuples.
 
 A result is looked at in a few hundred points while forms are looked for, which tells what rounding does to it. A form
 that spares instructions at the price of range may be wrong in less than one of a thousand tuples.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from typing import Literal
 
 import numpy as np
 
 from gradgen import pair
-from gradgen.dense import computed
+from gradgen.dense import computed, drawn
 from gradgen.draws import Draws
 from gradgen.graph import Node, topological
 from gradgen.measure import LEAST_MODERATE
@@ -32,6 +33,8 @@ _EXPONENTS = (-2, 5)  # powers of two of what is beside an argument at which exp
 _OVERFLOWING = (80.0, 110.0)  # which are of this size, or by a power of two less or more
 _DIGITS = 11  # those of float16, among which are those of bfloat16
 
+Which = Literal["all", "edges", "ordinary"]
+
 
 def does(
     form: Node,
@@ -40,9 +43,10 @@ def does(
     hyper: Mapping[str, float | bool],
     most: float = MOST,
     within: float = math.inf,
-    at_edges: bool = False,
+    which: Which = "all",
+    arithmetic: str = "float32",
 ) -> bool:
-    """Whether float32 arithmetic makes of a form what float64 makes of another one, but for what 16 bits do not tell.
+    """Whether some arithmetic makes of a form what float64 makes of another one, but for what few digits do not tell.
 
     Args:
         form: a node as it is printed.
@@ -50,32 +54,37 @@ def does(
         tensors: the names of the tensor inputs they are functions of.
         hyper: a value for each hyper-parameter.
         most: the error in units of float32 that is none.
-        at_edges: whether all tuples are to have inputs at which exponentials overflow or vanish.
         within: the largest size of inputs that are looked at, if it is a number; the least then is `LEAST_MODERATE`.
+        which: inputs of every size, of several some at which exponentials overflow or vanish, or ordinary ones.
+        arithmetic: that of the form, one of `model.FORMATS`.
 
     Returns:
         False also where that would take long: a function is computed by mpmath.
     """
     if not all(is_quick(topological([node])) for node in (form, other)):
         return False
-    tuples = _edges if at_edges else _tuples
-    every = _numbers() if len(tensors) == 1 else tuples(len(tensors))
+    every = _INPUTS[which](len(tensors))
     if within < math.inf:
         size = abs(every)
         every = every[:, ((size == 0) | ((size >= 2.0**LEAST_MODERATE) & (size <= within))).all(axis=0)]
 
-    def of_blocks(which: int) -> bool:
-        begins = range(which * _BLOCK, every.shape[1], 2 * _BLOCK)
+    def of_blocks(half: int) -> bool:
+        begins = range(half * _BLOCK, every.shape[1], 2 * _BLOCK)
         blocks = (dict(zip(tensors, every[:, begin : begin + _BLOCK], strict=True)) for begin in begins)
-        return all(_is_same(form, other, block, hyper, most) for block in blocks)
+        return all(_is_same(form, other, block, hyper, most, arithmetic) for block in blocks)
 
     return pair.every([form], partial(of_blocks, 0), partial(of_blocks, 1))
 
 
 def _is_same(
-    form: Node, other: Node, columns: Mapping[str, Array], hyper: Mapping[str, float | bool], most: float
+    form: Node,
+    other: Node,
+    columns: Mapping[str, Array],
+    hyper: Mapping[str, float | bool],
+    most: float,
+    arithmetic: str,
 ) -> bool:
-    (exact,), (found,) = computed([other], "wide", columns, hyper), computed([form], "float32", columns, hyper)
+    (exact,), (found,) = computed([other], "wide", columns, hyper), computed([form], arithmetic, columns, hyper)
     is_infinite, is_number = np.isinf(exact), np.isfinite(exact)
     if (found[is_infinite] != exact[is_infinite]).any():
         return False
@@ -110,7 +119,12 @@ def _doubles(numbers: Array) -> Array:
 
 @cache
 def _edges(count: int) -> Array:
-    """Numbers for so many inputs, each a row: in each column one or two at which exponentials overflow, or vanish."""
+    """Numbers for so many inputs, each a row: in each column one or two at which exponentials overflow, or vanish.
+
+    For one input all of `_numbers`.
+    """
+    if count == 1:
+        return _numbers()
     draws, columns = Draws(1), np.arange(_TUPLES)
     numbers = draws.signs(count, _TUPLES) * 2.0 ** draws.uniform(*_EXPONENTS, count, _TUPLES)
     for rows, changed in zip(_two_of(count, draws), (slice(None), slice(None, None, 2)), strict=True):
@@ -122,7 +136,12 @@ def _edges(count: int) -> Array:
 
 @cache
 def _tuples(count: int) -> Array:
-    """Numbers for so many inputs, each a row: in half of the columns two are alike or opposite, or some special."""
+    """Numbers for so many inputs, each a row: in half of the columns two are alike or opposite, or some special.
+
+    For one input all of `_numbers`.
+    """
+    if count == 1:
+        return _numbers()
     draws, columns = Draws(0), np.arange(_TUPLES)
     low, high = np.array(_POWERS).T[:, columns % 3 % 2]  # ordinary ones, all, and in place of the third those at edges
     at_edges = draws.choices(_EDGES, count, _TUPLES) + draws.integers(0, 3, count, _TUPLES)
@@ -144,3 +163,6 @@ def _two_of(count: int, draws: Draws) -> tuple[Array, Array]:
     """Two of so many rows, for each column."""
     one = draws.integers(0, count, _TUPLES)
     return one, (one + draws.integers(1, count, _TUPLES)) % count
+
+
+_INPUTS = {"all": _tuples, "edges": _edges, "ordinary": drawn}

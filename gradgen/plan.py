@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 
 from sympy import Expr
 
-from gradgen.choose import Arithmetic, Choice, is_sound
+from gradgen.arithmetic import Arithmetic
+from gradgen.choose import Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
 from gradgen.divisors import one_for_both_branches, ordinary_divisors
+from gradgen.few_digits import Own
 from gradgen.graph import CONDITIONS, Graph, Node, divides, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
 from gradgen.language import Parameter
@@ -67,8 +69,8 @@ class Kernel:
         shown: the same to be read, with r * f(t) in two steps where f(t) is computed anyway, and a division in each of
             two branches; None where it is no other.
         ordinary: what is divided by and lies between 1 and 2**100.
-        halves: the same for types of 16 bits, in forms that do for these; None where they have none for themselves.
-        halves_at: the hyper-parameters, with values, at which they do.
+        own: the same for some types, in forms that do for these.
+        own_at: the hyper-parameters, with values, at which they do.
     """
 
     tensors: tuple[str, ...]
@@ -86,8 +88,8 @@ class Kernel:
     plain: Kernel | None = None
     shown: Kernel | None = None
     ordinary: frozenset[Node] = frozenset()
-    halves: Kernel | None = None
-    halves_at: tuple[tuple[Parameter, float | bool], ...] = ()
+    own: tuple[tuple[Own, Kernel], ...] = ()
+    own_at: tuple[tuple[Parameter, float | bool], ...] = ()
 
     @property
     def unstated(self) -> list[tuple[str, Node]]:
@@ -98,6 +100,10 @@ class Kernel:
     def readable(self) -> Kernel:
         """The kernel as mathematics."""
         return self.shown or self.plain or self
+
+    def of_type(self, dtype: str) -> Own | None:
+        """What a type has for forms of its own, if it has any."""
+        return next((own for own, _ in self.own if dtype in own.types), None)
 
 
 @dataclass(frozen=True)
@@ -236,10 +242,12 @@ class _Planner:
         problem = Problem([*self.values, *flat], second, list(self.inputs), self.hyper(), origins, written)
         self.choice = Choice(problem)
         forms = [self.choice.form(value) for value in self.values]
-        of_halves = self.choice.of_halves(self.values)
-        halves = [*map(of_halves, self.values)] if of_halves else []
         arithmetic = self.choice.arithmetic(self.values)
-        forward = self.kernel(forms, outputs, list(self.inputs), [], arithmetic, halves=halves)
+        own = [
+            (own, [self.choice.own_form(own, value) for value in self.values])
+            for own in self.choice.of_few_digits(self.values, arithmetic)
+        ]
+        forward = self.kernel(forms, outputs, list(self.inputs), [], arithmetic, own=own)
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
         if not self.differentiable:
             return Operation(self.formula, outputs, (), (), (), forward, None, None, None, (), tuple(errors))
@@ -277,12 +285,15 @@ class _Planner:
 
     def error(self, result: str, nodes: Sequence[Node], kernel: Kernel) -> Accuracy:
         """The modelled errors of a result that is a sum of these nodes, each times an incoming gradient."""
-        wide = "float32" in kernel.wide
+        own = kernel.of_type("float32")
+        wide = own.is_wide if own else "float32" in kernel.wide
         found = [self.choice.quality(node) for node in nodes]
         is_corrected = has_marks(map(self.choice.form, nodes))
         is_precise = is_corrected and "float32" not in kernel.uncorrected
         widened = [quality.precise if is_precise else quality.wide for quality in found]
-        single = max(widened if wide else [quality.single for quality in found])
+        single = max(widened if "float32" in kernel.wide else [quality.single for quality in found])
+        if own is not None and own.error is not None:
+            single = max(own.error, single) if kernel.own_at else own.error
         if kernel.narrow_at and kernel.wide:
             single = max(single, _at_defaults(self.choice.uncorrected(node).single for node in nodes))
         moderate = dict(kernel.moderate).get("float32")
@@ -459,10 +470,11 @@ class _Planner:
         Without an arithmetic it is for autograd to differentiate.
         """
         values = self.totals(rows, optional, self.choice.form if arithmetic else self.choice.smooth)
-        of_halves = self.choice.of_halves([node for row in rows for _, node in row]) if arithmetic else None
-        halves = self.totals(rows, optional, of_halves) if of_halves else []
+        nodes = [node for row in rows for _, node in row]
+        every_own = self.choice.of_few_digits(nodes, arithmetic) if arithmetic else ()
+        own = [(own, self.totals(rows, optional, partial(self.choice.own_form, own))) for own in every_own]
         every = {weight for row in rows for weights, _ in row for weight in weights}
-        return self.kernel(values, results, tensors, optional, arithmetic, every, halves)
+        return self.kernel(values, results, tensors, optional, arithmetic, every, own)
 
     def totals(
         self, rows: list[list[tuple[list[str], Node]]], optional: list[str], form: Callable[[Node], Node]
@@ -489,17 +501,18 @@ class _Planner:
         optional: list[str],
         arithmetic: Arithmetic | None,
         weights: Collection[str] = (),
-        halves: Sequence[Node] = (),
+        own: Sequence[tuple[Own, Sequence[Node]]] = (),
     ) -> Kernel:
-        """A kernel of these values; in types of 16 bits, at the defaults of hyper-parameters, of `halves` if given."""
+        """A kernel of these values; in some types, at the defaults of hyper-parameters, of values of their own."""
         roots = limits(values, weights)
-        if halves and arithmetic is not None:
-            plainly = one_for_both_branches(unmarked(limits(halves, weights)))
-            of_halves = self.written(plainly, {}, results, tensors, optional)
+        if own:
             kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
-            if {*of_halves.scalars} <= {*kernel.scalars}:
-                at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
-                return replace(kernel, halves=of_halves, halves_at=at)
+            plainly_own = [one_for_both_branches(unmarked(limits(some, weights))) for _, some in own]
+            texts = (self.written(some, {}, results, tensors, optional) for some in plainly_own)
+            pairs = [(of_types, text) for (of_types, _), text in zip(own, texts, strict=True)]
+            at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
+            known = tuple(pair for pair in pairs if {*pair[1].scalars} <= {*kernel.scalars})
+            return replace(kernel, own=known, own_at=at if known else ())
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
         readable = _in_steps(unmarked(roots))

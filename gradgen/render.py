@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
@@ -212,6 +212,15 @@ class _Block:
         )
 
 
+class _FormText(NamedTuple):
+    """What the templates print of a form that some types have for themselves."""
+
+    types: tuple[str, ...]
+    code: list[str]
+    is_wide: bool
+    is_brief: bool
+
+
 class _KernelText:
     """What the templates print of a kernel."""
 
@@ -234,7 +243,8 @@ class _KernelText:
         self.wide, self.brief, self.moderate = kernel.wide, kernel.brief, kernel.moderate
         self.narrow_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.narrow_at]
         self.plain_at = kernel.plain_at
-        self.halves_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.halves_at]
+        self.forms = [_FormText(own.types, _code(text), own.is_wide, own.is_brief) for own, text in kernel.own]
+        self.forms_at = [(kernel_name(kernel, p), _literal(value)) for p, value in kernel.own_at]
         self.plain = kernel.uncorrected
         self.is_compensated = kernel.plain is not None
         self.scalars = kernel.scalars
@@ -266,11 +276,6 @@ class _KernelText:
     def code(self) -> list[str]:
         """The computation as C and CUDA statements."""
         return _code(self._kernel)
-
-    @property
-    def halves(self) -> list[str]:
-        """The same for types of 16 bits, if they have one for themselves."""
-        return _code(self._kernel.halves) if self._kernel.halves else []
 
     @property
     def blocks(self) -> list[_Block]:

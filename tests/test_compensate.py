@@ -22,7 +22,8 @@ from gradgen.choose import Arithmetic, Choice
 from gradgen.compensate import Compensation, has_marks, marked
 from gradgen.differentiate import gradient
 from gradgen.evaluate import values
-from gradgen.graph import Graph, Node, topological
+from gradgen.few_digits import Own
+from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
@@ -244,7 +245,13 @@ def test_float64_arithmetic_keeps_corrections_where_its_digits_do_not_do() -> No
     assert not found.brief
 
 
-# Types of 16 bits
+# Types of few digits
+
+
+def own_of(choice: Choice, node: Node) -> dict[str, Own]:
+    """What each type has for forms of its own."""
+    every = choice.of_few_digits([node], choice.arithmetic([node]))
+    return {dtype: own for own in every for dtype in own.types}
 
 
 def with_slope(text: str) -> tuple[Choice, Node, Node]:
@@ -258,10 +265,9 @@ def with_slope(text: str) -> tuple[Choice, Node, Node]:
 def test_types_of_16_bits_have_a_form_of_their_own_where_it_takes_fewer_instructions() -> None:
     """The gradient is a selection between fractions of an exponential, for all digits of float32."""
     choice, value, slope = with_slope("x**2*sigmoid(x)")
-    assert choice.of_halves([value]) is None
-    of_halves = choice.of_halves([slope])
-    assert of_halves is not None
-    form, other = of_halves(slope), choice.form(slope)
+    assert not own_of(choice, value)
+    own = own_of(choice, slope)["bfloat16"]
+    form, other = choice.own_form(own, slope), choice.form(slope)
     assert instructions([form]) < 0.7 * instructions([other])
     assert "where" in {below.op for below in topological([other])}
     assert "where" not in {below.op for below in topological([form])}
@@ -283,7 +289,7 @@ def test_what_torch_computes_may_need_it_as_before(tmp_path: Path) -> None:
     """There the form of all digits is taken, of the largest numbers a difference of what overflows."""
     text = "@op\ndef f(x: Tensor, y: Tensor, k: float = 2.0):\n    return exp(k*x)/(exp(k*x) + exp(k*y))\n"
     module, _ = build(text, tmp_path)
-    assert module._F.narrow.halves
+    assert module._F.narrow.forms
     largest = torch.tensor(torch.finfo(torch.bfloat16).max, dtype=torch.bfloat16)
     assert module.f(largest, largest) == 0.5
     with module.rt.force_path("torch"):
@@ -292,7 +298,7 @@ def test_what_torch_computes_may_need_it_as_before(tmp_path: Path) -> None:
 
 def test_no_form_does_where_all_are_no_numbers_somewhere() -> None:
     choice = Choice(Problem([node := parsed("exp(x)*(1 + x*y)")], [], ["x", "y"], {}))
-    assert choice.of_halves([node]) is None
+    assert not own_of(choice, node)
 
 
 CUBE_GATE = """
@@ -307,8 +313,8 @@ def test_forms_of_16_bits_are_for_the_defaults(beta: float, tmp_path: Path) -> N
     """At which they were looked at: with a large beta a product of theirs underflows."""
     module, _ = build(CUBE_GATE, tmp_path)
     kernel = module.FFunction.backward_kernel
-    assert kernel.narrow.halves
-    assert not kernel.halves
+    assert {*kernel.narrow.forms} == {torch.bfloat16, torch.float16, torch.float32}
+    assert not kernel.forms
     x = torch.tensor([-5.8125, 1e20, 0.5, -3.9e-29, 2e-31], dtype=torch.bfloat16, requires_grad=True)
     double = x.detach().double().requires_grad_()
     (slope,) = torch.autograd.grad(module.f(x, beta).sum(), x)
@@ -316,14 +322,68 @@ def test_forms_of_16_bits_are_for_the_defaults(beta: float, tmp_path: Path) -> N
     torch.testing.assert_close(slope, expected.to(torch.bfloat16), rtol=2.0**-7, atol=0)
 
 
-def test_what_is_generated_has_both(tmp_path: Path) -> None:
+def test_what_is_generated_has_them(tmp_path: Path) -> None:
     module, _ = build(CUBE_GATE, tmp_path)
     kernel = module._F_BACKWARD
-    assert kernel.halves != kernel.code
     assert "?" in kernel.code
-    assert "?" not in kernel.halves
     assert kernel.wide == (torch.float32,)
-    assert not module._F.halves
+    assert len({form.code for form in kernel.narrow.forms.values()}) == 2
+    for dtype, form in kernel.narrow.forms.items():
+        assert form.wide == (dtype is torch.float32)
+        assert "?" not in form.code or form.wide
+    assert not module._F.forms
+
+
+def test_what_overflows_in_float64_alone_does_for_float32_in_its_arithmetic() -> None:
+    """The square of a sum; float64 has it relative to the sum, by two more divisions."""
+    node = parsed("(x + sigmoid(y))/(sigmoid(x) + (x + y)**2)")
+    choice = Choice(Problem([node], [], ["x", "y"], {}))
+    own = own_of(choice, node)["float32"]
+    assert own.is_wide
+    assert own.is_brief
+    assert own.error is not None
+    assert own.error.error < 0.51
+    assert "maximum" in {below.op for below in topological([choice.form(node)])}
+    assert "maximum" not in {below.op for below in topological([choice.own_form(own, node)])}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tanh(x) - x",  # of the form as it is no digit is left near 0, in float64 either
+        "exp(x*y)/(exp(x*y) + exp(z*y))",  # overflows for ordinary float32 numbers, whatever computes it
+    ],
+)
+def test_what_float64_arithmetic_loses_is_no_form_of_float32(text: str) -> None:
+    node = parsed(text)
+    tensors = sorted(inputs_of([node]))
+    choice = Choice(Problem([node], [], tensors, {}))
+    found = own_of(choice, node).get("float32")
+    assert found is None or choice.own_form(found, node) is not node
+
+
+def test_forms_of_float32_are_right_at_very_many_tuples(tmp_path: Path) -> None:
+    """By float64, in mixed units of float32."""
+    text = "@op\ndef f(x: Tensor, y: Tensor):\n    return (x + 1/(1 + exp(-y)))/(1/(1 + exp(-x)) + (x + y)**2)\n"
+    module, _ = build(text, tmp_path)
+    assert [*module._F.forms] == [torch.float32]
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31, (2, 200_000), generator=generator).to(torch.int32).view(torch.float32)
+    near = torch.randn(2, 200_000, generator=generator) * torch.tensor([1.0, 30.0]).repeat(100_000)
+    near[1, ::3] = -near[0, ::3]
+    x, y = torch.cat(
+        [bits, near, torch.cartesian_prod(*[torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan])] * 2).T], 1
+    )
+    doubles = [t.double().requires_grad_() for t in (x, y)]
+    exact = module.f(*doubles)
+    slopes = torch.autograd.grad(exact.sum(), doubles)
+    scale = torch.stack([(t * slope).abs() for t, slope in zip(doubles, slopes, strict=True)]).nan_to_num().amax(0)
+    unit = torch.maximum(exact.abs(), scale).detach().clamp(2.0**-126, 2.0**127).log2().floor().sub(23).exp2()
+    found, expected = module.f(x, y).double(), exact.float().double()
+    assert torch.equal(found.isnan(), expected.isnan())
+    is_number = expected.isfinite()
+    assert torch.equal(found[~is_number & ~expected.isnan()], expected[~is_number & ~expected.isnan()])
+    assert ((found - exact).abs() / unit)[is_number].max() <= 0.6
 
 
 # Where hyper-parameters have their defaults

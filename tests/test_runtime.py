@@ -573,13 +573,12 @@ def test_types_of_16_bits_have_it_where_hyper_parameters_have_their_defaults(
     rt: ModuleType, narrow_at: dict[str, float]
 ) -> None:
     """By Python, by C++ and in place."""
-    code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
     kernel = identity(
         rt,
         scalars={"s": "float"},
-        code=code,
-        halves=halves,
-        halves_at={"s": 1.0},
+        code="const real y = x + 0 * s;",
+        forms=(rt.Form(("bfloat16", "float16"), "const real y = 2 * x + 0 * s;"),),
+        forms_at={"s": 1.0},
         narrow_at=narrow_at,
         wide=("bfloat16",),
     )
@@ -607,13 +606,17 @@ def test_corrections_are_left_where_nothing_is_rounded(rt: ModuleType) -> None:
             assert torch.equal(kernel.overwrite(x.clone(), (scalar,)), scalar * x + lost)
 
 
-def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
+def test_types_may_have_a_text_of_their_own(rt: ModuleType) -> None:
     """On the CPU by Python and by C++, for CUDA, and where hyper-parameters have their defaults."""
-    code, halves = "const real y = x + 0 * s;", "const real y = 2 * x + 0 * s;"
     types = ("float32", "bfloat16", "float16")
-    moderate = dict.fromkeys(types, 2.0**6)
     kernel = identity(
-        rt, scalars={"s": "float"}, code=code, halves=halves, narrow_at={"s": 1.0}, wide=types, moderate=moderate
+        rt,
+        scalars={"s": "float"},
+        code="const real y = x + 0 * s;",
+        forms=(rt.Form(types[1:], "const real y = 2 * x + 0 * s;"),),
+        narrow_at={"s": 1.0},
+        wide=types,
+        moderate=dict.fromkeys(types, 2.0**6),
     )
     for dtype, factor in ((torch.bfloat16, 2), (torch.float16, 2), (torch.float32, 1), (torch.float64, 1)):
         x = filled(3, 5, dtype=dtype)
@@ -622,6 +625,26 @@ def test_types_of_16_bits_may_have_a_text_of_their_own(rt: ModuleType) -> None:
         for text in (kernel.cuda_rows_source(dtype), kernel.cuda_strided_source(dtype)):
             assert ("y = 2 * x" in text) == (factor == 2)
             assert ("typedef double real;" in text) == (factor == 1)
+
+
+def test_a_text_of_their_own_may_be_in_double(rt: ModuleType) -> None:
+    """For types that no kernel of float would serve, with functions of few digits where these do."""
+    code = "const real y = exp(x);"
+    forms = (rt.Form(("float32",), "const real y = exp(x) + real(0x1p-40);", wide=True, brief=True),)
+    kernel = identity(rt, code=code, forms=forms, wide=("bfloat16",), moderate={"float32": 2.0**6})
+    assert [kernel.real(dtype) for dtype in (torch.float32, torch.bfloat16, torch.float16)] == [
+        "double",
+        "double",
+        "float",
+    ]
+    source = kernel.cpu_source(torch.float32)
+    assert "0x1p-40" in source
+    assert source.count("GG_BRIEF") > kernel.cpu_source(torch.bfloat16).count("GG_BRIEF")
+    for text in (kernel.cuda_rows_source(torch.float32), kernel.cuda_strided_source(torch.float32)):
+        assert "typedef double real;" in text
+        assert "gg_is_moderate" not in text.split("gg_element")[-1]
+    x = filled(300)
+    torch.testing.assert_close(kernel((x,))[0], x.exp())
 
 
 # Elements that need double beside others that do not
