@@ -52,6 +52,11 @@ class Expansion:
         """How far from zero to use it; empty if that hangs on the errors of what it is in place of."""
         return ()
 
+    @property
+    def beside(self) -> tuple[Node, ...]:
+        """The other tensors that how far it holds may hang on."""
+        return ()
+
     def series(self) -> tuple[int, list[mpf]] | None:
         """The order of the pole of its second factor, and the power series of what that is the pole of."""
         return series.coefficients(self.varying, self.variable)
@@ -92,6 +97,12 @@ class Taylor(Expansion):
     @property
     def reaches(self) -> tuple[float, ...]:
         return _TAYLOR_REACHES
+
+    @property
+    def beside(self) -> tuple[Node, ...]:
+        graph = self.root.graph
+        inputs = map(graph.input, inputs_of([self.root]))
+        return tuple(x for x in inputs if x is not self.variable and not graph.is_hyper(x))
 
     def series(self) -> tuple[int, list[mpf]]:
         return 0, []

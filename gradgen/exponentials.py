@@ -32,6 +32,7 @@ _MOST_OPERATIONS = 120  # of its value as SymPy has it,
 _MOST_ATOMS = 6  # of what is no exponential in it,
 _LONGEST = 60  # terms of a product of sums, multiplied out,
 _MOST_TERMS = 14  # and of a sum
+_HIGHEST = 64  # power of an exponential, in units of which all powers of it are whole: of decimals these are huge
 _MOST_WAYS = 500  # in which an exponent is made of those of sums
 _THIRD = Rational(1, 3)
 
@@ -125,6 +126,9 @@ class _Quotients:
         roots = [power for power in powers if power.base in arguments and power.exp.is_Rational]
         self._units = [math.lcm(1, *(int(p.exp.q) for p in roots if p.base == g)) for g in arguments]
         units = dict(zip(self._arguments, self._units, strict=True))
+        every = [p.exp * units[p.base] for p in powers if p.base in arguments and p.exp.is_Rational]
+        if max(map(abs, every), default=0) > _HIGHEST:
+            raise _NoSumsError
         self._whole = {g: g**unit for g, unit in units.items()} | {p: p.base ** (p.exp * units[p.base]) for p in roots}
         self._field = FracField([*self._arguments, *self._atoms], QQ)
 

@@ -181,7 +181,7 @@ def _is_enough_in_double(quality: Quality) -> bool:
 
 def _is_called(form: Node) -> bool:
     """Whether loops over a form have no vectors: it has powers by calls, or products with functions of each other."""
-    order = topological([form])
+    order = topological([printed_alone(form)])
     if any(node.op == "pow" and not _is_written_out(node.args[1].number) for node in order):
         return True
     products = [node for node in order if node.op in PRODUCTS]

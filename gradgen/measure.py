@@ -36,6 +36,7 @@ _CLOSE_NEIGHBOURS, _MANY_NEIGHBOURS = 200, 1024  # with functions that take long
 _NEAR, _CLOSER = 0.15, 1 / 15  # how near to a peak its neighbours are, and what share of that for every other one
 _CLOSE = 0.25  # how much the result may differ from that at the peak
 _COMPARED = 24  # points at which a form is compared with what it is to equal,
+_FEW_COMPARED, _PRODUCTS = 3, (0.7, -2.5, 37.0)  # where a product with another input is so much
 _IN_KINKS = 3  # and how many of them are moved to where two branches meet
 _ORDINARY = 256.0  # of inputs no larger than this,
 _SAME = mpf(2) ** -44  # to this relative difference, which a series has
@@ -497,19 +498,36 @@ class Reference:
         keep = np.all([np.isfinite(column) for column in columns.values()], axis=0)
         return {name: column[keep] for name, column in columns.items()}
 
-    def is_no_worse(self, root: Node, other: Node, column: int, change: Change, values: Sequence[float]) -> bool:
-        """Whether a root is far off at no point where a variable has some values, unless another one is there, too."""
+    def is_no_worse(
+        self,
+        root: Node,
+        other: Node,
+        column: int,
+        change: Change,
+        values: Sequence[float],
+        beside: Sequence[str] = (),
+    ) -> bool:
+        """Whether a root is far off at no point where a variable has some values, unless another one is there, too.
+
+        Some of the points are looked at also where an input, of those `beside` it, is so large that their product is
+        about 1, or a few.
+        """
         drawn = [
             point for point in self._drawn if all(1 / _ORDINARY <= abs(point[x]) <= _ORDINARY for x in self._tensors)
         ]
         some = drawn[:: -(-len(drawn) // _COMPARED) or 1]
-        at = [{**point, str(change.variable.value): value} for value in values for point in some]
+        rounded, name = FORMATS[self.dtype].rounded, str(change.variable.value)
+        at = [{**point, name: value} for value in values for point in some]
+        at += [
+            {**point, x: rounded(product / value), name: value}
+            for value, x, product in itertools.product(values, beside, _PRODUCTS)
+            for point in some[:_FEW_COMPARED]
+        ]
         pivots = program((change.solution,), "float64")(at)[0] if at else ()
-        rounded = FORMATS[self.dtype].rounded
-        moved = (
-            {**point, str(change.pivot.value): rounded(float(x))}
-            for point, x in zip(some * len(values), pivots, strict=True)
-        )
+        for point in at:
+            del point[name]
+        pivot = str(change.pivot.value)
+        moved = ({**point, pivot: rounded(float(x))} for point, x in zip(at, pivots, strict=True))
         found = [(point, sample) for point in moved if (sample := self._sample(point))]
         if not found:
             return True

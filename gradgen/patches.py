@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import NamedTuple
 
 import sympy
@@ -26,11 +27,15 @@ _EACH_SIDE = "by one form above 0 and another one below"
 
 
 class Try(NamedTuple):
-    """A form, and another one that may take its place in an interval about a removable singularity."""
+    """A form, and another one that may take its place in an interval about a removable singularity.
+
+    Of a function of others `beside` the variable too, which an interval alone may not say all of.
+    """
 
     form: Node
     interval: tuple[float, float]
     near: Node
+    beside: tuple[Node, ...] = ()
 
 
 class _Patched(NamedTuple):
@@ -91,7 +96,10 @@ class Patches:
             for form in forms
         }
         tries = [
-            Try(form, (-reach, reach), near) for form in forms for reach in reaches[form] for near in near_zero(reach)
+            Try(form, (-reach, reach), near, expansion.beside)
+            for form in forms
+            for reach in reaches[form]
+            for near in near_zero(reach)
         ]
         least = min(itertools.chain(*reaches.values()))
         while not tries and least > _FARTHER:  # other polynomials may go on from where the series serves
@@ -104,7 +112,7 @@ class Patches:
             if best is None or seeming is None:
                 break
             patience = patience - 1 if best is before else _PATIENCE
-            form, (_, reach), _ = seeming
+            form, (_, reach), *_ = seeming
             by, tries = _THROUGH_POINTS, []
             if best.quality.ordinary > TARGET and _FARTHER <= reach < _FARTHEST:  # elsewhere they cannot help
                 farther = sorted({_STEP * reach, *(more for more in reaches.pop(form, []) if more > reach)})
@@ -123,17 +131,17 @@ class Patches:
 
     def _beside_others(self, column: int, place: Node, patch: Patch, forms: Mapping[Node, str]) -> Patch:
         """The same patch of another form, or of one above it and another one below, if that is better."""
-        _, interval, near = patch.made_of
+        _, interval, near, beside = patch.made_of
         named = {**forms}
         if self._references.is_input(place):
             measured: dict[Node, Quality] = {}
             for form in (patch.made_of.form, *forms):
-                first = next(_patched(place, Try(form, interval, near)))
+                first = next(_patched(place, Try(form, interval, near, beside)))
                 (measured[form],) = self._references.measured([first.form], [column], near=False)
             below, above = (min(measured, key=lambda form: rank_of_side(measured[form], side)) for side in (0, 1))
             if below is not above:
                 named[place.graph.where(place.graph.apply("ge", place, 0), above, below)] = _EACH_SIDE
-        found, _ = self._better(column, place, [Try(form, interval, near) for form in named], patch, patch.by)
+        found, _ = self._better(column, place, [Try(form, interval, near, beside) for form in named], patch, patch.by)
         return patch if found is None or found is patch else replace(found, beside=named[found.made_of.form])
 
     def _better(
@@ -148,10 +156,7 @@ class Patches:
         same = (
             (at, entry)
             for at, entry in ranked
-            if self._references.is_same(entry.form, column)
-            and self._references.is_harmless(
-                entry.form, entry.made_of.form, column, place, max(map(abs, entry.made_of.interval))
-            )
+            if self._references.is_same(entry.form, column) and self._is_harmless(column, place, entry)
         )
         least, first = next(same, (None, None))
         if first is None:
@@ -163,6 +168,11 @@ class Patches:
             if best is None or rank(measured) < rank(best.quality):
                 best = Patch(entry.form, measured, by, entry.is_near, entry.made_of)
         return best, first.made_of
+
+    def _is_harmless(self, column: int, place: Node, entry: _Patched) -> bool:
+        form, interval, _, beside = entry.made_of
+        reach = max(map(abs, interval))
+        return self._references.is_harmless(entry.form, form, column, place, reach, beside)
 
     def _ranked(self, column: int, patched: Sequence[_Patched]) -> Iterator[tuple[tuple[int, int], _Patched]]:
         """What seems best at first, the cheapest of equals first; each with its rank.
@@ -193,10 +203,15 @@ class Patches:
 
 def _patched(variable: Node, made_of: Try) -> Iterator[_Patched]:
     """A form with another one in its place near 0, under each condition that may serve."""
-    low, reach = made_of.interval
+    (low, reach), graph = made_of.interval, variable.graph
     beyond = _beyond(made_of.form, variable, reach) if low == -reach else made_of.form
     for is_near in _is_near(variable, made_of.interval):
-        yield _Patched(variable.graph.where(is_near, made_of.near, beyond), is_near, made_of)
+        yield _Patched(graph.where(is_near, made_of.near, beyond), is_near, made_of)
+    if made_of.beside:
+        sizes = (graph.apply("abs", x) for x in made_of.beside)
+        largest = reduce(partial(graph.apply, "maximum"), sizes, graph.const(1))
+        is_near = graph.apply("lt", graph.apply("abs", variable) * largest, sympy.Float(reach))
+        yield _Patched(graph.where(is_near, made_of.near, made_of.form), is_near, made_of)
 
 
 def _beyond(form: Node, variable: Node, reach: float) -> Node:

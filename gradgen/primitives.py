@@ -98,7 +98,8 @@ def _minimum(y: Node, a: Node, b: Node) -> tuple[Any, Any]:
 
 
 def _is_fixed(node: Node) -> bool:
-    return node.number is not None or (node.op == "input" and node.value in node.graph.hyper)
+    """Whether a node is a number in every call: -c and 1 - c of a hyper-parameter c, too."""
+    return node.number is not None or node.graph.is_hyper(node)
 
 
 def _fixed(a: Node, bound: Node, relation: str, y: Node) -> tuple[Any, Any]:

@@ -192,17 +192,21 @@ class References:
         least, most = max(LEAST_REACH, wide, double), max(narrow, wide, double)
         return sorted({most, least, least / 2, least / 4, least / 8}) if most else []
 
-    def is_harmless(self, form: Node, other: Node, column: int, place: Node, reach: float) -> bool:
+    def is_harmless(
+        self, form: Node, other: Node, column: int, place: Node, reach: float, beside: Sequence[Node] = ()
+    ) -> bool:
         """Whether a form that is to replace another one near 0 of a variable is not far off there where that is not.
 
-        Of several inputs the points that are looked at always may all be elsewhere.
+        Of several inputs the points that are looked at always may all be elsewhere. Those `beside` the variable are
+        also looked at where their products with it are no small numbers.
         """
         found = solved_for(place, self._tensors) if len(self._tensors) > 1 else None
         if found is None:
             return True
         one, before = map(printed_alone, (form, other))
         inside = [reach * share for share in _INSIDE]
-        return pair.by(1, [form, other], lambda: self._double.is_no_worse(one, before, column, found, inside))
+        names = [str(x.value) for x in beside]
+        return pair.by(1, [form, other], lambda: self._double.is_no_worse(one, before, column, found, inside, names))
 
     def is_input(self, place: Node) -> bool:
         """Whether a variable is all that the results are functions of."""

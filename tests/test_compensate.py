@@ -27,6 +27,7 @@ from gradgen.graph import Graph, Node, inputs_of, topological
 from gradgen.limits import limits
 from gradgen.model import FORMATS, Program
 from gradgen.primitives import PRIMITIVES
+from gradgen.printed import printed_alone
 from gradgen.quality import BAR, TARGET, instructions
 from gradgen.references import References
 from gradgen.standing import Problem
@@ -360,6 +361,15 @@ def test_what_float64_arithmetic_loses_is_no_form_of_float32(text: str) -> None:
     choice = Choice(Problem([node], [], tensors, {}))
     found = own_of(choice, node).get("float32")
     assert found is None or choice.own_form(found, node) is not node
+
+
+def test_what_no_vector_has_is_no_form_of_float32() -> None:
+    """The derivative as it was written, the product of a product with a function of the same argument."""
+    choice, _, slope = with_slope("x*tanh(exp(x))")
+    products = [node for node in topological([printed_alone(slope)]) if node.op == "mul_sech"]
+    assert any(below.op == "mul_sech" for product in products for below in topological(product.args))
+    assert "float32" in choice.arithmetic([slope]).wide
+    assert "float32" not in own_of(choice, slope)
 
 
 def test_forms_of_float32_are_right_at_very_many_tuples(tmp_path: Path) -> None:

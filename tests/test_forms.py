@@ -221,6 +221,13 @@ def test_sums_of_many_terms_do_not_overflow() -> None:
         assert computed == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
+def test_powers_of_an_exponential_are_whole_in_no_tiny_unit() -> None:
+    """Of decimals they would be of an order that no polynomial has memory for."""
+    text = "exp({0}*x)/(exp({0}*x) + exp({1}*x - y))"
+    assert list(exponentials.forms(parsed(text.format("3/2", "1/2"))))
+    assert not list(exponentials.forms(parsed(text.format("19.46183921", "1.1250000001"))))
+
+
 @pytest.mark.parametrize("text", ["exp(x) + exp(y)", "sinh(x) - sinh(y)", "x + y", "1/(x + y)", "sin(x)/(1 + exp(x))"])
 def test_what_is_no_quotient_of_several_sums_has_no_such_form(text: str) -> None:
     assert list(exponentials.forms(parsed(text))) == []
