@@ -151,8 +151,11 @@ class _Errors:
 
     def _cancels(self, node: Node) -> bool:
         """Whether nothing but its error may be left of a node: a sum of what has errors, of several inputs."""
-        inherits = node.op == "add" and any(self._known[arg] is not None for arg in node.args)
-        return inherits and len({*inputs_of([node])} - node.graph.hyper) > 1
+        return self._inherits(node) and len({*inputs_of([node])} - node.graph.hyper) > 1
+
+    def _inherits(self, node: Node) -> bool:
+        """Whether a node is a sum of what has errors, which may be all that is left."""
+        return node.op == "add" and any(self._known[arg] is not None for arg in node.args)
 
     def _counts(self, node: Node, error: Node | None) -> Node | None:
         """The rounding error of a node itself, if it counts."""
@@ -218,9 +221,11 @@ class _Errors:
         base, exponent = node.args
         power = exponent.number
         assert power is not None
-        own = self._counts(node, _of_written_out(base, power))
+        own, inherited = self._counts(node, _of_written_out(base, power)), self._known[base]
+        if power == 2 and inherited is not None and self._inherits(base):  # without its square the result is negative
+            return _total(own, inherited * (2 * base + inherited))
         slope = power * base ** (power - 1) if power > 1 else power * node / base  # which is 0/0 at 0
-        return _total(own, _times(slope, self._known[base]))
+        return _total(own, _times(slope, inherited))
 
     def _of_function(self, node: Node) -> Node | None:
         total = None

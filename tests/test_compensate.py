@@ -246,6 +246,17 @@ def test_float64_arithmetic_keeps_corrections_where_its_digits_do_not_do() -> No
     assert not found.brief
 
 
+@pytest.mark.parametrize("text", ["(x - y - (z - k) - 1/3)**2", "Abs(y - 1/(1 + exp(-x)))**2"])
+def test_a_square_is_not_negative_where_its_root_is_what_rounding_takes(text: str, tmp_path: Path) -> None:
+    inputs = [name for name in "xyzk" if name in text.replace("exp", "")]
+    source = f"@op\ndef f({', '.join(f'{name}: Tensor' for name in inputs)}):\n    return {text}\n"
+    module, _ = build(source, tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    x, y, z = torch.randn(3, 100_000, dtype=torch.float64, generator=generator)
+    given = (x, torch.sigmoid(x)) if len(inputs) == 2 else (x, y, z, z - (x - y) + 1 / 3)
+    assert (module.f(*given) >= 0).all()
+
+
 # Types of few digits
 
 
