@@ -4,7 +4,9 @@ one for both branches of a selection.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial, reduce
 from itertools import chain
 
 from sympy import Integer
@@ -33,6 +35,32 @@ def one_division(roots: Sequence[Node]) -> list[Node]:
 def _is_tame(node: Node, ranges: Ranges) -> bool:
     known = ranges(node)
     return any(low >= 1 / _TAME and high <= _TAME for low, high in ((known.low, known.high), (-known.high, -known.low)))
+
+
+def by_inverses(roots: Sequence[Node]) -> list[Node]:
+    """The roots with powers of one inverse in place of those that several divisions, or one more, would compute.
+
+    For printing, and for arithmetic in which one rounding more does not matter.
+    """
+    order = topological(roots)
+    new: dict[Node, Node] = {}
+    for node in order:
+        args, graph = [new[arg] for arg in node.args], node.graph
+        changed = any(map(operator.is_not, args, node.args))
+        new[node] = (graph.product if node.op == "mul" else partial(graph.apply, node.op))(*args) if changed else node
+        base, exponent = _inverse_power(node)
+        if exponent > 1 and (not is_inverse(node) or graph.inverse(base) in order):
+            new[node] = reduce(graph.product, [graph.inverse(new[base])] * exponent)
+    return [new[root] for root in roots]
+
+
+def _inverse_power(node: Node) -> tuple[Node, int]:
+    """A number and k, where the node is 1 over its k-th power; 0 for another node."""
+    power = node.args[0] if is_inverse(node) else node
+    exponent = power.args[1].number if power.op == "pow" else None
+    if exponent is None or not exponent.is_Integer:
+        return node, 0
+    return power.args[0], int(exponent) if is_inverse(node) else -int(exponent)
 
 
 def ordinary_divisors(roots: Sequence[Node]) -> frozenset[Node]:

@@ -18,6 +18,7 @@ from gradgen import halves
 from gradgen.arithmetic import BRIEF, ROUGH, Arithmetic
 from gradgen.compensate import has_marks, unmarked
 from gradgen.corrections import Corrections
+from gradgen.divisors import by_inverses
 from gradgen.forms import Forms
 from gradgen.graph import Node, topological
 from gradgen.primitives import PRODUCTS
@@ -29,7 +30,7 @@ from gradgen.worst import Worst
 # Types have forms of their own where these cost no more than a share of the others; those of 16 bits also where they
 # cost no more than so many times as much, if the others are computed in float64.
 _CHEAPER, _COSTLIER = 0.8, 1.5
-_CHEAPER_IN_DOUBLE = 0.85
+_CHEAPER_IN_DOUBLE = 0.9
 
 _ENOUGH = 1.0  # units of float32 that a form may be off by in float64, half of which is rounding,
 _SAME = 0.25  # and those that it may differ from another one by there
@@ -101,7 +102,7 @@ class FewDigits:
         is_brief = "float32" in arithmetic.brief
         found = {node: self._cheapest_in_double(node, is_brief) for node in known}
         forms = {node: form for node, (form, _) in found.items()}
-        cost, before = WIDE_COST * instructions(forms.values()), instructions(map(self._plain, known))
+        cost, before = WIDE_COST * instructions(by_inverses([*forms.values()])), instructions(map(self._plain, known))
         moderate = dict(arithmetic.moderate)  # whose elements are mostly computed in float32
         costs = {dtype: before if dtype in moderate else WIDE_COST * before for dtype in others}
         types = tuple(dtype for dtype in others if cost <= _CHEAPER_IN_DOUBLE * costs[dtype])
@@ -171,6 +172,8 @@ class FewDigits:
     ) -> bool:
         tensors, hyper = self._standing.tensors, self._standing.hyper
         one, two = map(printed_alone, (form, other))
+        if arithmetic != "float32":  # as it is printed then
+            (one,) = by_inverses([one])
         return halves.does(one, two, tensors, hyper, most, which=which, arithmetic=arithmetic)
 
 

@@ -258,6 +258,10 @@ class Graph:
         minus_one = self.const(MINUS_ONE)
         return self._intern("pow", (a, minus_one)) if a.op == "pow" else self.power(a, minus_one)
 
+    def product(self, a: Node, b: Node) -> Node:
+        """a * b as it stands, of inverses of one number too, which `mul` would merge."""
+        return self._intern("mul", (a, b))
+
     # Selection and everything else
 
     def where(self, condition: Node, p: Node, q: Node) -> Node:

@@ -15,7 +15,7 @@ from gradgen.arithmetic import Arithmetic
 from gradgen.choose import Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
 from gradgen.differentiate import gradient
-from gradgen.divisors import one_for_both_branches, ordinary_divisors
+from gradgen.divisors import by_inverses, one_for_both_branches, ordinary_divisors
 from gradgen.few_digits import Own
 from gradgen.graph import CONDITIONS, Graph, Node, divides, inputs_of, rebuilt, substitute, topological
 from gradgen.kinks import smooth, without_gaps
@@ -508,7 +508,11 @@ class _Planner:
         if own:
             kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
             plainly_own = [one_for_both_branches(unmarked(limits(some, weights))) for _, some in own]
-            texts = (self.written(some, {}, results, tensors, optional) for some in plainly_own)
+            printed = [
+                by_inverses(some) if of_types.is_wide else some
+                for (of_types, _), some in zip(own, plainly_own, strict=True)
+            ]
+            texts = (self.written(some, {}, results, tensors, optional) for some in printed)
             pairs = [(of_types, text) for (of_types, _), text in zip(own, texts, strict=True)]
             at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
             known = tuple(pair for pair in pairs if {*pair[1].scalars} <= {*kernel.scalars})
