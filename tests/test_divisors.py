@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from building import build
 from nodes import parsed
 
-from gradgen.divisors import one_division, one_for_both_branches, ordinary_divisors
+from gradgen.divisors import by_inverses, one_division, one_for_both_branches, ordinary_divisors
 from gradgen.graph import Node, topological
 from gradgen.model import FORMATS, Program
 from gradgen.printers.c import CPrinter
@@ -125,3 +126,26 @@ def test_a_cube_is_one_where_it_is_what_is_divided_by() -> None:
     assert divisor.op == "pow"
     printed = CPrinter({roots[0].graph.input("x"): "x"}, {divisor}).statement(roots[0])
     assert printed == "over(x, (1 + exp(-fabs(x))) * (1 + exp(-fabs(x))) * (1 + exp(-fabs(x))))"
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("z/(1 + x)**2 + y/(1 + x)", 1),
+        ("exp(1/x**4)", 1),
+        ("y/(3 - tanh(x))**2", 1),  # of a square that is divided by, since it cannot overflow,
+        ("y/(3 - tanh(x))**2 + 1/(3 - tanh(x))", 1),  # unless there is an inverse anyway
+        ("y/x + z/(x + y)", 2),
+    ],
+)
+def test_powers_of_an_inverse_take_one_division(text: str, after: int) -> None:
+    (node,) = one_division([parsed(text)])
+    (found,) = by_inverses([node])
+    assert divisions([found]) == after
+    assert (found is node) == (text in ("y/(3 - tanh(x))**2", "y/x + z/(x + y)"))
+    first, second = (Program(topological([one]), FORMATS["float64"]) for one in (node, found))
+    numbers = [x for x in NUMBERS if abs(x) in (0, math.inf) or not abs(math.log10(abs(x))) > 30]  # NaN, too
+    for x, y, z in itertools.product(numbers, repeat=3):
+        point = [{"x": x, "y": y, "z": z, "k": 1.0}]
+        one, other = (float(program(point)[-1][0]) for program in (first, second))
+        assert one == pytest.approx(other, rel=1e-14, abs=0, nan_ok=True) or not math.isfinite(one)
