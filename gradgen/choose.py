@@ -27,6 +27,8 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 # The same of moderate inputs, if it is looked near what is worst in every binade: of the bar, half a unit is left.
 _SEEN = 3.4
 
+_LOOKED_AT: tuple[halves.Which, ...] = ("edges", "all")  # inputs at which a form is held against itself for it
+
 Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
 
 # What is corrected in float32 stays there if that takes so many times the instructions at most, for float64 takes twice
@@ -219,7 +221,7 @@ class Choice:
             seen = [*filter(self._standing.references.is_quick, forms)]
             if dtype in ROUGH:
                 return all(self._does(form, form, bar, 2.0**power) for form in seen)
-            return all(self._does(form, form, within=2.0**power, which="edges") for form in seen)
+            return all(self._does(form, form, within=2.0**power, which=which) for form in seen for which in _LOOKED_AT)
 
         return next(filter(do, powers), None)
 

@@ -151,11 +151,8 @@ class _Errors:
 
     def _cancels(self, node: Node) -> bool:
         """Whether nothing but its error may be left of a node: a sum of what has errors, of several inputs."""
-        return self._inherits(node) and len({*inputs_of([node])} - node.graph.hyper) > 1
-
-    def _inherits(self, node: Node) -> bool:
-        """Whether a node is a sum of what has errors, which may be all that is left."""
-        return node.op == "add" and any(self._known[arg] is not None for arg in node.args)
+        inherits = node.op == "add" and any(self._known[arg] is not None for arg in node.args)
+        return inherits and len({*inputs_of([node])} - node.graph.hyper) > 1
 
     def _counts(self, node: Node, error: Node | None) -> Node | None:
         """The rounding error of a node itself, if it counts."""
@@ -221,11 +218,20 @@ class _Errors:
         base, exponent = node.args
         power = exponent.number
         assert power is not None
-        own, inherited = self._counts(node, _of_written_out(base, power)), self._known[base]
-        if power == 2 and inherited is not None and self._inherits(base):  # without its square the result is negative
-            return _total(own, inherited * (2 * base + inherited))
+        inherited, square = self._known[base], base**2
+        if power == 4 and inherited is not None and square.op == "pow" and square.args[0] is base:
+            return self._of_square(square, node, self._of_square(base, square, inherited, node), node)
+        if power == 2 and inherited is not None:
+            return self._of_square(base, node, inherited, node)
+        own = self._counts(node, _of_written_out(base, power))
         slope = power * base ** (power - 1) if power > 1 else power * node / base  # which is 0/0 at 0
         return _total(own, _times(slope, inherited))
+
+    def _of_square(self, base: Node, square: Node, inherited: Node, of: Node) -> Node:
+        """Of a square, as part of another node: with that of its root's error it is not negative."""
+        own = self._counts(of, base.graph.apply("product_error", base, base, square))
+        step = inherited * (2 * base + inherited)
+        return step if own is None else own + step
 
     def _of_function(self, node: Node) -> Node | None:
         total = None

@@ -43,13 +43,14 @@ def by_inverses(roots: Sequence[Node]) -> list[Node]:
     For printing, and for arithmetic in which one rounding more does not matter.
     """
     order = topological(roots)
+    inverses = {node.args[0] for node in order if is_inverse(node)}
     new: dict[Node, Node] = {}
     for node in order:
         args, graph = [new[arg] for arg in node.args], node.graph
         changed = any(map(operator.is_not, args, node.args))
         new[node] = (graph.product if node.op == "mul" else partial(graph.apply, node.op))(*args) if changed else node
         base, exponent = _inverse_power(node)
-        if exponent > 1 and (not is_inverse(node) or graph.inverse(base) in order):
+        if exponent > 1 and (not is_inverse(node) or base in inverses):
             new[node] = reduce(graph.product, [graph.inverse(new[base])] * exponent)
     return [new[root] for root in roots]
 

@@ -210,7 +210,7 @@ def _patched(variable: Node, made_of: Try) -> Iterator[_Patched]:
     if made_of.beside:
         sizes = (graph.apply("abs", x) for x in made_of.beside)
         largest = reduce(partial(graph.apply, "maximum"), sizes, graph.const(1))
-        is_near = graph.apply("lt", graph.apply("abs", variable) * largest, sympy.Float(reach))
+        is_near = graph.apply("le", graph.apply("abs", variable), sympy.Float(reach) / largest)  # infinite ones, too
         yield _Patched(graph.where(is_near, made_of.near, made_of.form), is_near, made_of)
 
 

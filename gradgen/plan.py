@@ -244,8 +244,8 @@ class _Planner:
         forms = [self.choice.form(value) for value in self.values]
         arithmetic = self.choice.arithmetic(self.values)
         own = [
-            (own, [self.choice.own_form(own, value) for value in self.values])
-            for own in self.choice.of_few_digits(self.values, arithmetic)
+            (one, [self.choice.own_form(one, value) for value in self.values])
+            for one in self.choice.of_few_digits(self.values, arithmetic)
         ]
         forward = self.kernel(forms, outputs, list(self.inputs), [], arithmetic, own=own)
         errors = [self.error(name, [value], forward) for name, value in zip(outputs, self.values, strict=True)]
@@ -296,7 +296,7 @@ class _Planner:
             single = max(own.error, single) if kernel.own_at else own.error
         if kernel.narrow_at and kernel.wide:
             single = max(single, _at_defaults(self.choice.uncorrected(node).single for node in nodes))
-        moderate = dict(kernel.moderate).get("float32")
+        moderate = dict(kernel.moderate).get("float32") if own is None or kernel.own_at else None
         if moderate is not None:
             seen = max(self.choice.moderate(node, moderate) for node in nodes)
             seen = max(seen, *(self.choice.climbed(node, 2.0**moderate)[0] for node in nodes))
@@ -472,7 +472,7 @@ class _Planner:
         values = self.totals(rows, optional, self.choice.form if arithmetic else self.choice.smooth)
         nodes = [node for row in rows for _, node in row]
         every_own = self.choice.of_few_digits(nodes, arithmetic) if arithmetic else ()
-        own = [(own, self.totals(rows, optional, partial(self.choice.own_form, own))) for own in every_own]
+        own = [(one, self.totals(rows, optional, partial(self.choice.own_form, one))) for one in every_own]
         every = {weight for row in rows for weights, _ in row for weight in weights}
         return self.kernel(values, results, tensors, optional, arithmetic, every, own)
 
@@ -504,26 +504,23 @@ class _Planner:
         own: Sequence[tuple[Own, Sequence[Node]]] = (),
     ) -> Kernel:
         """A kernel of these values; in some types, at the defaults of hyper-parameters, of values of their own."""
-        roots = limits(values, weights)
         if own:
             kernel = self.kernel(values, results, tensors, optional, arithmetic, weights)
-            plainly_own = [one_for_both_branches(unmarked(limits(some, weights))) for _, some in own]
-            printed = [
-                by_inverses(some) if of_types.is_wide else some
-                for (of_types, _), some in zip(own, plainly_own, strict=True)
-            ]
-            texts = (self.written(some, {}, results, tensors, optional) for some in printed)
-            pairs = [(of_types, text) for (of_types, _), text in zip(own, texts, strict=True)]
+            plainly = [one_for_both_branches(unmarked(limits(some, weights))) for _, some in own]
+            printed = [by_inverses(some) if one.is_wide else some for (one, _), some in zip(own, plainly, strict=True)]
+            texts = [self.written(some, {}, results, tensors, optional) for some in printed]
+            pairs = [(one, text) for (one, _), text in zip(own, texts, strict=True)]
             at = tuple((p, self.hyper()[p.name]) for p in kernel.scalars)
             known = tuple(pair for pair in pairs if {*pair[1].scalars} <= {*kernel.scalars})
             return replace(kernel, own=known, own_at=at if known else ())
+        roots = limits(values, weights)
         if arithmetic is None:
             return self.written(roots, {}, results, tensors, optional, is_wordy=True)
         readable = _in_steps(unmarked(roots))
         roots = one_for_both_branches(roots)
-        exact, plainly = Compensation(roots), unmarked(roots)
-        plain = self.written(plainly, {}, results, tensors, optional, arithmetic.wide)
-        if readable != plainly:
+        exact, uncorrected = Compensation(roots), unmarked(roots)
+        plain = self.written(uncorrected, {}, results, tensors, optional, arithmetic.wide)
+        if readable != uncorrected:
             plain = replace(plain, shown=self.written(readable, {}, results, tensors, optional, arithmetic.wide))
         defaults = tuple((p, self.hyper()[p.name]) for p in plain.scalars)
         narrow_at = defaults if arithmetic.is_narrow_at_defaults else ()

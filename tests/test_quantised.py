@@ -5,6 +5,8 @@ Fake quantisation and clipping with a learnable step: whether x/s is rounded to 
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -55,3 +57,16 @@ def test_the_branch_of_a_quotient_is_taken_at_every_scale(
     ):
         within = tolerance * (slope.abs() + abs(size))  # terms of it may cancel
         assert ((gradient.double() - slope).abs() <= within).all()
+
+
+def test_where_an_input_is_0_and_another_one_infinite_there_is_a_limit(tmp_path: Path) -> None:
+    """Their product is no number, which tells nothing of how near to the singularity that is."""
+    text = "@op\ndef f(x: Tensor, y: Tensor, s: Tensor):\n    return (tanh(x*s + y) - tanh(y))/s\n"
+    module, _ = build(text, tmp_path)
+    for dtype, path in itertools.product((torch.float32, torch.float64), (None, "torch")):
+        rows = ([1.0, 1.0], [math.inf, -math.inf], [0.0, 0.0])
+        x, y, s = (torch.tensor(row, dtype=dtype, requires_grad=True) for row in rows)
+        with module.rt.force_path(path) if path else nullcontext():
+            found = module.f(x, y, s)
+            gradients = torch.autograd.grad(found.sum(), (y, s))
+        assert [one.tolist() for one in (found, *gradients)] == [[0, 0]] * 3
