@@ -83,6 +83,22 @@ def tent(x: Tensor):
 """
 
 
+# A limit at infinity that hangs on the signs of hyper-parameters, which all elements share.
+UNIFORM = """
+@op
+def moneyness(price: Tensor, volatility: Tensor, strike: float = 1.1, rate: float = 0.02):
+    return (log(price / strike) + (rate + volatility**2 / 2)) / volatility
+"""
+
+
+@pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
+def test_conditions_that_elements_share_do_not_branch(tmp_path: Path) -> None:
+    module, _ = build(UNIFORM, tmp_path)
+    kernels = [module._MONEYNESS.narrow, module._MONEYNESS_BACKWARD.narrow]
+    assert all("& (strike > 0) & (rate > 0)" in kernel.forms[torch.float32].code for kernel in kernels)
+    assert [is_vectorised(kernel, torch.float32) for kernel in kernels] == [True, True]
+
+
 @pytest.mark.skipif(not is_gcc(), reason="the compiler is not GCC")
 def test_products_with_inputs_and_functions_of_our_own_are(tmp_path: Path) -> None:
     """What selects, as a product with an infinite number, or a series near 0, selects among what is computed."""

@@ -12,6 +12,10 @@ from gradgen.printers.base import AND, ATOM, OR, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
 
 
+# Of a NaN these raise an exception, so that GCC has a branch before one that need not be asked, and no vectors.
+_ORDERED = frozenset({"lt", "le", "gt", "ge"})
+
+
 class CPrinter(NumericPrinter):
     """Prints nodes as C expressions of type `real`.
 
@@ -65,6 +69,8 @@ class CPrinter(NumericPrinter):
         return f"{self.expression(condition, OR)} ? {a} : {b}", SELECT
 
     def print_and(self, node: Node) -> tuple[str, int]:
+        if any(arg.op in _ORDERED for arg in node.args[1:]):
+            return " & ".join(self.expression(arg, AND if arg.op == "and" else ATOM) for arg in node.args), AND
         return " && ".join(self.expression(arg, AND) for arg in node.args), AND
 
     def print_or(self, node: Node) -> tuple[str, int]:
