@@ -11,7 +11,6 @@ from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import AND, ATOM, OR, SELECT, UNARY
 from gradgen.printers.numeric import NumericPrinter
 
-
 # Of a NaN these raise an exception, so that GCC has a branch before one that need not be asked, and no vectors.
 _ORDERED = frozenset({"lt", "le", "gt", "ge"})
 
