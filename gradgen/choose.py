@@ -218,19 +218,12 @@ class Choice:
                 return False
             if dtype == "float32" and any(self.climbed(node, 2.0**power)[0] > BAR for node in known):
                 return False
-            seen = [*filter(self._standing.references.is_quick, forms)]
+            seen, does = [*filter(self._standing.references.is_quick, forms)], self._few_digits.does
             if dtype in ROUGH:
-                return all(self._does(form, form, bar, 2.0**power) for form in seen)
-            return all(self._does(form, form, within=2.0**power, which=which) for form in seen for which in _LOOKED_AT)
+                return all(does(form, form, bar, within=2.0**power) for form in seen)
+            return all(does(form, form, within=2.0**power, which=which) for form in seen for which in _LOOKED_AT)
 
         return next(filter(do, powers), None)
-
-    def _does(
-        self, form: Node, other: Node, most: float = halves.MOST, within: float = math.inf, which: halves.Which = "all"
-    ) -> bool:
-        """Whether a form does in float arithmetic where another one is exact."""
-        tensors, hyper = self._standing.tensors, self._standing.hyper
-        return halves.does(printed_alone(form), printed_alone(other), tensors, hyper, most, within, which)
 
     def moderate(self, node: Node, power: int) -> float:
         """The error of float32 without corrections where no input is very small, or larger than this power of two."""

@@ -113,12 +113,12 @@ class FewDigits:
         if node not in self._of_halves:
             plain = self._plain(node)
             uncorrected = self._corrections.uncorrected(node)
-            is_enough = uncorrected.single.error <= halves.MOST and self._does(plain, plain)
+            is_enough = uncorrected.single.error <= halves.MOST and self.does(plain, plain)
             most = instructions([plain]) if is_enough else math.inf
             found = (
                 form
                 for form, quality in self._cheaper(node, most, lambda quality: quality.single.error <= halves.MOST)
-                if quality.single.error <= halves.MOST and self._does(form, plain)
+                if quality.single.error <= halves.MOST and self.does(form, plain)
             )
             self._of_halves[node] = next(found, plain if is_enough else None)
         return self._of_halves[node]
@@ -159,22 +159,25 @@ class FewDigits:
 
     def _is_everywhere(self, form: Node, other: Node, most: float, arithmetic: str) -> bool:
         """Whether a form is in some arithmetic what another one is, at all inputs that are looked at for it."""
-        does = partial(self._does, form, other, most, arithmetic)
-        return does() and does(which="edges") and does(which="ordinary")
+        does = partial(self.does, form, other, most, arithmetic)
+        has_edges = len(self._standing.tensors) > 1  # of one input these are among all that is looked at
+        return does() and (not has_edges or does(which="edges")) and does(which="ordinary")
 
-    def _does(
+    def does(
         self,
         form: Node,
         other: Node,
         most: float = halves.MOST,
         arithmetic: str = "float32",
         which: halves.Which = "all",
+        within: float = math.inf,
     ) -> bool:
+        """Whether a form does in some arithmetic where another one is exact, as `halves.does` has it."""
         tensors, hyper = self._standing.tensors, self._standing.hyper
         one, two = map(printed_alone, (form, other))
         if arithmetic != "float32":  # as it is printed then
             (one,) = by_inverses([one])
-        return halves.does(one, two, tensors, hyper, most, which=which, arithmetic=arithmetic)
+        return halves.does(one, two, tensors, hyper, most, within, which, arithmetic)
 
 
 def _is_enough_in_double(quality: Quality) -> bool:

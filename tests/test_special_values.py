@@ -327,14 +327,14 @@ def test_everything_is_finite_at_zero(op: Op, path: str) -> None:
         assert all(tensor.isfinite().all() for tensor in found)
 
 
-@pytest.mark.parametrize("path", [None, "torch"])
-def test_a_number_of_hyper_parameters_wins_a_tie(path: str | None, tmp_path: Path) -> None:
+@both_paths
+def test_a_number_of_hyper_parameters_wins_a_tie(path: str, tmp_path: Path) -> None:
     """As one that is written out does: the clip of PPO, and what a hyper-parameter clips on both sides."""
     text = (
         "@op\ndef f(x: Tensor, e: float = 0.25):\n    return Max(Min(x, e), -e) + 2*Max(x, 1 - e) + 4*Min(x, 1 + 2*e)\n"
     )
     module, _ = build(text, tmp_path)
     x = torch.tensor([-0.25, 0.25, 0.75, 1.5], dtype=torch.float64, requires_grad=True)
-    with module.rt.force_path(path) if path else contextlib.nullcontext():
+    with module.rt.force_path("torch") if path == "torch" else contextlib.nullcontext():
         (found,) = torch.autograd.grad(module.f(x, 0.25).sum(), x)
     assert found.tolist() == [4.0, 4.0, 4.0, 2.0]
