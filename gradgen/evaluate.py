@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import mpmath
@@ -14,6 +14,11 @@ from sympy import Expr
 
 from gradgen.graph import Node
 from gradgen.primitives import PRIMITIVES
+
+# What mpmath sums up, and MPFR too, which begins anew each time.
+SUMMED = frozenset({"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "bessel_y"})
+
+_MOST_KEPT = 1 << 14
 
 
 def values(order: Iterable[Node], point: Mapping[str, Any], known: Mapping[Node, Any] | None = None) -> dict[Node, Any]:
@@ -52,6 +57,15 @@ def evaluated(node: Node, args: Sequence[object], point: Mapping[str, mpf]) -> A
 
 def function(op: str, *args: object) -> Any:
     """A primitive of numbers; NaN where it is not real, or mpmath gives up."""
+    return _kept(op, mpmath.mp.prec, *args) if op in SUMMED else _computed(op, *args)
+
+
+@lru_cache(_MOST_KEPT)  # many forms ask for the same
+def _kept(op: str, _precision: int, *args: object) -> Any:
+    return _computed(op, *args)
+
+
+def _computed(op: str, *args: object) -> Any:
     try:
         return PRIMITIVES[op].mpmath(*args)
     except (ZeroDivisionError, ValueError, OverflowError, MemoryError, NoConvergence):

@@ -28,10 +28,8 @@ _Compute = Callable[[Mapping[str, Number], Sequence[Number]], list[Number]]
 
 _STEP = 256  # bits; numbers of a formula are had in as many of these as are needed
 
-
-# What takes long to thousands of digits: what mpmath sums up, and what MPFR does, whose sums begin anew each time.
-_SUMMED = frozenset({"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "bessel_y"})
-_LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"} | _SUMMED
+# What takes long to thousands of digits.
+_LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"} | evaluate.SUMMED
 _LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
 
 # Of functions that can lose bits, how many, from the exponents of operands and result.
@@ -72,7 +70,7 @@ def is_laborious(order: Iterable[Node]) -> bool:
 
 def is_summed(order: Iterable[Node]) -> bool:
     """Whether thousands of digits of some nodes take MPFR longer than mpmath."""
-    return not _SUMMED.isdisjoint(node.op for node in order)
+    return not evaluate.SUMMED.isdisjoint(node.op for node in order)
 
 
 class Evaluation:

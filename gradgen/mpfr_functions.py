@@ -55,7 +55,7 @@ def slow(op: str) -> Callable[..., Number]:
     return function
 
 
-_MOST_KEPT = 1024
+_MOST_KEPT = 1 << 14
 
 
 def _keeping(function: Callable[..., Number]) -> Callable[..., Number]:
@@ -352,17 +352,35 @@ def _langevin(op: str, order: int) -> Callable[[Number], Number]:
     return function
 
 
+_FEW_TERMS = 16  # twice as many as there are
+
+
+def _sin(x: Number) -> Number:
+    """Of a tiny number by its power series, between whose terms are so many zeros that MPFR would round again and again."""
+    bits = gmpy2.get_context().precision
+    if not (gmpy2.is_regular(x) and -_FEW_TERMS * gmpy2.get_exp(x) > bits):
+        return gmpy2.sin(x)
+    term, square, n, size = +x, x * x, 2, gmpy2.get_exp(x)
+    total = term
+    while gmpy2.get_exp(term) + 2 * size > size - bits:
+        term *= -square / (n * (n + 1))
+        total += term
+        n += 2
+    return total
+
+
 def _nothing(*_: Number) -> Number:
     return gmpy2.mpfr(0)
 
 
 _NAMED = (
-    *("exp", "log", "log1p", "expm1", "exp2", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+    *("exp", "log", "log1p", "expm1", "exp2", "log2", "log10", "cos", "tan", "asin", "acos", "atan", "atan2"),
     *("sinh", "cosh", "tanh", "sech", "csch", "asinh", "acosh", "atanh", "hypot", "cbrt"),
 )
 FUNCTIONS: dict[str, Callable[..., Number]] = {
     **{name: getattr(gmpy2, name) for name in _NAMED},
     **{name: _keeping(getattr(gmpy2, name)) for name in ("gamma", "digamma")},
+    "sin": _sin,
     "erf": _keeping(_erf),
     "erfc": _keeping(_erfc),
     "erfinv": _keeping(_erfinv),

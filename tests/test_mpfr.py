@@ -147,6 +147,17 @@ def test_doubles_and_what_they_lack(power: int) -> None:
     assert mpfr.in_doubles("bessel_i", [[0.0, 1.0]], 64) == [None]
 
 
+@pytest.mark.parametrize("precision", [300, 3337, 5605])
+@pytest.mark.parametrize("power", [-19, -300, -1055, -9000])
+def test_a_sine_of_few_digits(power: int, precision: int) -> None:
+    x = mpmath.ldexp(mpf(-4) / 3, power)
+    with gmpy2.context(gmpy2.get_context(), precision=precision, emin=-mpfr.RANGE, emax=mpfr.RANGE) as context:
+        found = lowered(FUNCTIONS["sin"](lifted(x)))
+        assert not mpfr.is_beyond(context)
+    with mpmath.workprec(precision + 50):
+        assert abs(found - mpmath.sin(x)) <= abs(x) * mpf(2) ** (2 - precision)
+
+
 def test_a_sine_of_what_no_float_is_takes_no_time() -> None:
     """MPFR would need as many bits as the exponent is large, some 10**18 of them."""
     graph = Graph()
