@@ -356,7 +356,7 @@ _FEW_TERMS = 16  # twice as many as there are
 
 
 def _sin(x: Number) -> Number:
-    """Of a tiny number by its power series, between whose terms are so many zeros that MPFR would round again and again."""
+    """Of a tiny number by its power series: MPFR rounds again and again where many zeros follow a term."""
     bits = gmpy2.get_context().precision
     if not (gmpy2.is_regular(x) and -_FEW_TERMS * gmpy2.get_exp(x) > bits):
         return gmpy2.sin(x)
