@@ -385,7 +385,8 @@ def _error(error: float) -> str:
 
 def _kernel_block(kernel: Kernel) -> Block:
     """What a kernel computes."""
-    statements = [Equation(s.name, s.node) for s in kernel.statements]
+    statements = [Equation(*constant) for constant in kernel.constants]
+    statements += [Equation(s.name, s.node) for s in kernel.statements]
     return Block([*statements, *(Equation(*result) for result in kernel.unstated)], kernel.names)
 
 

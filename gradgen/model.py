@@ -21,6 +21,7 @@ import sympy
 from mpmath import mpf
 
 from gradgen import composed, mpfr, normal, quick
+from gradgen.constants import constants, corrected_sums
 from gradgen.evaluate import function
 from gradgen.graph import CONDITIONS, HALF, RECIPROCALS, WRITTEN_OUT, Node, is_quotient, topological
 from gradgen.primitives import FUNCTION_ERRORS, ONE_ROUNDING, PRIMITIVES, PRODUCTS
@@ -117,6 +118,8 @@ class Program:
         self._lacking = _quickly_lacking if is_quick else _lacking
         self._places = {node: place for place, node in enumerate(order)}
         self._uses = Counter(arg for node in order for arg in node.args)
+        is_narrow = form.digits < MANTISSA["float64"]
+        self._constants = {*constants(roots or order, corrected_sums(order))} if is_narrow else set()
         self._steps = [self._step(node, form) for node in order]
         self._roots = [self._places[root] for root in roots or order]
         last = {read: place for place, node in enumerate(order) for read in self._read(node)}
@@ -170,6 +173,9 @@ class Program:
         if op in CONDITIONS:
             holds = _CONDITIONS[op]
             return lambda values, inputs, turns: holds(*[values[arg] for arg in args])
+        if node in self._constants:
+            once = Program(topological([node]), FORMATS["wide"], roots=[node])
+            return lambda values, inputs, turns: form.nearest(once.on(inputs, turns)[0])
         if op == "mul" and (parts := self._quotient(node)):
             top, base, exponent = parts
             i, k = self._places[top], self._places[base]

@@ -14,6 +14,7 @@ from sympy import Expr
 from gradgen.arithmetic import Arithmetic
 from gradgen.choose import Choice, is_sound
 from gradgen.compensate import Compensation, has_marks, unmarked
+from gradgen.constants import constants
 from gradgen.differentiate import gradient
 from gradgen.divisors import by_inverses, one_for_both_branches, ordinary_divisors
 from gradgen.few_digits import Own
@@ -71,6 +72,7 @@ class Kernel:
         ordinary: what is divided by and lies between 1 and 2**100.
         own: the same for some types, in forms that do for these.
         own_at: the hyper-parameters, with values, at which they do.
+        constants: name and node of each sum of hyper-parameters, which is computed in double, of nothing else.
     """
 
     tensors: tuple[str, ...]
@@ -90,6 +92,12 @@ class Kernel:
     ordinary: frozenset[Node] = frozenset()
     own: tuple[tuple[Own, Kernel], ...] = ()
     own_at: tuple[tuple[Parameter, float | bool], ...] = ()
+    constants: tuple[tuple[str, Node], ...] = ()
+
+    @property
+    def inputs(self) -> dict[Node, str]:
+        """The names of what is given."""
+        return {node: name for node, name in self.names.items() if not node.args}
 
     @property
     def unstated(self) -> list[tuple[str, Node]]:
@@ -561,6 +569,9 @@ class _Planner:
             names[self.graph.flag(p.name) if p.kind == "bool" else self.graph.input(p.name)] = namer.local(p.name)
         given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
         result_names = [namer.local(name) for name in results]
+        found = [] if is_wordy else self.constants(roots, errors)
+        for node in found:
+            names[node] = namer.statement(self.hints[node]) if node in self.hints else namer.describe(node, names)
         named = dict(reversed(list(zip(roots, result_names, strict=True))))
         statements = _statements(roots, errors, names, namer, self.hints, given, named, is_wordy)
         return Kernel(
@@ -572,7 +583,13 @@ class _Planner:
             names,
             wide,
             ordinary=ordinary_divisors(roots),
+            constants=tuple((names[node], node) for node in found),
         )
+
+    def constants(self, roots: Sequence[Node], errors: Mapping[Node, Node]) -> list[Node]:
+        """The sums of hyper-parameters that are computed in double: not those of whole numbers, which are exact."""
+        decimal = {p.name for p in self.formula.scalars if p.kind == "float"}
+        return [node for node in constants(roots, errors) if not decimal.isdisjoint(inputs_of([node]))]
 
 
 def _at_defaults(errors: Iterable[Worst]) -> Worst:
@@ -607,8 +624,9 @@ def _statements(
 
     A result that other results are computed from is such a statement, under the result's name.
     """
-    order = _each_before_its_error(roots, errors)
-    uses = Counter(arg for node in order for arg in node.args)
+    known = {node for node in names if node.args}
+    order = _each_before_its_error(roots, errors, known)
+    uses = Counter(arg for node in order if node not in known for arg in node.args)
     uses.update(roots)
     for node in order:  # a small power is written out: its base is read more than once
         if node.op == "pow" and node.args[1].number is not None and _repeats(node.args[1].number):
@@ -624,6 +642,9 @@ def _statements(
 
     with_errors = {node for pair in errors.items() if pair[1] in read for node in pair if node.args}
     for node in order:
+        if node in known:
+            width[node] = len(names[node])
+            continue
         plain = not node.args or (node in roots and uses[node] == 1) or _is_scaled_leaf(node)
         if node.op == "where":  # in a branch the selections of a function would be jumps, which no vector has
             jumps = [product for arg in node.args[1:] for product in _products(arg, chosen)]
@@ -656,7 +677,7 @@ def _statements(
         if uses[node] > 1 or node in hints or width[node] >= _WIDEST or _is_weighted(node) or node in with_errors:
             chosen.append(node)
             width[node] = _NAME
-    contexts = _contexts(roots, order, given)
+    contexts = _contexts(roots, order, given, known)
     chosen = _grouped(chosen, contexts)
     values = {error: value for value, error in errors.items()}
     for node in chosen:
@@ -679,12 +700,12 @@ def _products(node: Node, named: Collection[Node]) -> list[Node]:
     return [] if any(below.op in PRODUCTS and below not in named for below in within) else [node]
 
 
-def _each_before_its_error(roots: Sequence[Node], errors: Mapping[Node, Node]) -> list[Node]:
-    """The nodes below the roots, operands first, and what belongs together close together."""
-    order = topological(roots)
+def _each_before_its_error(roots: Sequence[Node], errors: Mapping[Node, Node], known: Collection[Node]) -> list[Node]:
+    """The nodes below the roots, down to known ones, operands first, and what belongs together close together."""
+    order = topological(roots, stop=known)
     read = set(order)
     pairs = [part for node in order if node in errors for part in (node, errors[node]) if part in read]
-    return topological([*pairs, *roots])
+    return topological([*pairs, *roots], stop=known)
 
 
 def _grouped(chosen: list[Node], contexts: dict[Node, Context]) -> list[Node]:
@@ -755,7 +776,9 @@ def _is_weighted(node: Node) -> bool:
 Context = tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]
 
 
-def _contexts(roots: Sequence[Node], order: list[Node], given: dict[Node, str]) -> dict[Node, Context]:
+def _contexts(
+    roots: Sequence[Node], order: list[Node], given: dict[Node, str], known: Collection[Node]
+) -> dict[Node, Context]:
     """For each node the results that read it, and the sets of optional tensors under which alone it is read."""
     wanted: dict[Node, set[int]] = {node: set() for node in order}
     under: dict[Node, set[frozenset[str]]] = {node: set() for node in order}
@@ -763,7 +786,7 @@ def _contexts(roots: Sequence[Node], order: list[Node], given: dict[Node, str]) 
         wanted[root].add(i)
         under[root].add(frozenset())
     for node in reversed(order):
-        for position, arg in enumerate(node.args):
+        for position, arg in enumerate(() if node in known else node.args):
             wanted[arg] |= wanted[node]
             guarded = node.op == "where" and position == 1
             needed = frozenset(given[n] for n in topological(node.args[:1]) if n in given) if guarded else frozenset()

@@ -269,7 +269,8 @@ class _KernelText:
         """The computation as mathematics, a line each."""
         kernel = self._kernel.readable
         printer = Printer(kernel.names)
-        lines = [f"{s.name} = {printer.statement(s.node)}" for s in kernel.statements]
+        lines = [f"{name} = {Printer(kernel.inputs).statement(node)}" for name, node in kernel.constants]
+        lines += [f"{s.name} = {printer.statement(s.node)}" for s in kernel.statements]
         return lines + [f"{name} = {printer.expression(node)}" for name, node in kernel.unstated]
 
     @property
@@ -328,6 +329,15 @@ class _KernelText:
         return constant or bool(self.lifted) or any(re.search(r"\blike\b", text) for text in printed)
 
     @property
+    def constants(self) -> list[str]:
+        """The sums of hyper-parameters as statements of Python, which are computed as they are given."""
+        printer = self._printer(self._kernel.inputs, self._scalar_nodes, self.like)
+        texts = {name: printer.statement(node) for name, node in self._kernel.constants}
+        if self._lifts:
+            texts = {name: f"rt.constant({text}, {self.like})" for name, text in texts.items()}
+        return [f"{name} = {text}" for name, text in texts.items()]
+
+    @property
     def lifted(self) -> list[str]:
         """The hyper-parameters that must become tensors, since a function of numbers alone is taken of them."""
         return [name for name, kind in self.scalar_kinds if kind != "bool"] if self._lifts else []
@@ -381,7 +391,8 @@ class _KernelText:
 
 def _code(kernel: Kernel) -> list[str]:
     printer = CPrinter(kernel.names, kernel.ordinary)
-    lines = [
+    lines = [f"const scalar {name} = {CPrinter(kernel.inputs).statement(node)};" for name, node in kernel.constants]
+    lines += [
         f"const {'bool' if s.node.op in CONDITIONS else 'real'} {s.name} = {printer.statement(s.node)};"
         for s in kernel.statements
     ]

@@ -92,7 +92,7 @@ class _Rewriter:
     def settle(self, node: Node) -> Node:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
-            new = folded(node) or _undefined(node) or _collected(node) or _gathered(node)
+            new = folded(node) or _undefined(node) or _in_branches(node) or _collected(node) or _gathered(node)
             view = _View(node)
             after = self
             for pattern in _rules_for(node.op, self.tried):
@@ -121,6 +121,16 @@ def _undefined(node: Node) -> Node | None:
             condition, value, nan = arg.args
             value = node.graph.apply(node.op, *node.args[:k], value, *node.args[k + 1 :])
             return node.graph.where(condition, value, nan)
+    return None
+
+
+def _in_branches(node: Node) -> Node | None:
+    """A hyper-parameter and a selection of numbers as a selection of sums of hyper-parameters, which lose no digits."""
+    for select, other in (node.args, node.args[::-1]) if node.op == "add" else ():
+        if select.op == "where" and other.number is None and node.graph.is_hyper(other):
+            condition, p, q = select.args
+            if p.number is not None and q.number is not None and sympy.nan not in (p.number, q.number):
+                return node.graph.where(condition, other + p, other + q)
     return None
 
 
