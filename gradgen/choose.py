@@ -27,6 +27,8 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 # The same of moderate inputs, if it is looked near what is worst in every binade: of the bar, half a unit is left.
 _SEEN = 3.4
 
+_FEW = 0.02  # more of the points at which a form may be off that is right for labels
+
 _LOOKED_AT: tuple[halves.Which, ...] = ("edges", "all")  # inputs at which a form is held against itself for it
 
 Errors = Sequence[tuple[float, float]]  # of results, each in two arithmetics
@@ -60,9 +62,10 @@ class Choice:
         if len(problem.tensors) > 1:
             reported = [*dict.fromkeys(nodes)]
             self._look_densely(reported)
-            self._elsewhere = self._errors_elsewhere(reported)
+            there = self._errors_elsewhere(reported)
+            self._elsewhere = {node: found[self._standing.forms[node]] for node, found in there.items()}
             for node in self._elsewhere:
-                self._mend_elsewhere(node)
+                self._mend_elsewhere(node, there[node])
 
     def _distinct(self, node: Node) -> tuple[Node, int]:
         """What a result is computed as, and with which sign."""
@@ -89,31 +92,41 @@ class Choice:
             self._corrections.compensate(node, bar=TARGET)
             self._settle(node)
 
-    def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, Quality]:
-        """The errors where inputs are labels, about 1, or nearly meet."""
-        standing = self._standing
-        forms, columns = [standing.forms[node] for node in nodes], [*map(standing.column, nodes)]
-        return dict(zip(nodes, standing.references.elsewhere(forms, columns), strict=True))
+    def _errors_elsewhere(self, nodes: Sequence[Node]) -> dict[Node, dict[Node, Quality]]:
+        """The errors of the forms of each result where inputs are labels, about 1, or nearly meet."""
+        standing, forms = self._standing, {}
+        for node in nodes:
+            others = (form for _, form, _ in self._forms.looked_at(node) if not reads_more(form, node))
+            forms[node] = [*dict.fromkeys([standing.forms[node], *others])]
+        columns = [standing.column(node) for node, some in forms.items() for _ in some]
+        found = iter(standing.references.elsewhere([form for some in forms.values() for form in some], columns))
+        return {node: {form: next(found) for form in some} for node, some in forms.items()}
 
-    def _mend_elsewhere(self, node: Node) -> None:
+    def _mend_elsewhere(self, node: Node, there: Mapping[Node, Quality]) -> None:
         """Where a result is far off for such inputs, take a form that was looked at and is not, if any is.
 
-        From now on such inputs are among those that errors are modelled at.
+        Or one that is off at a few other inputs, where the one so far is no number at these. From now on they are among
+        the inputs that errors are modelled at.
         """
-        standing, told = self._standing, self.quality(node)
-        if self._elsewhere[node].ordinary <= SINGULAR or node in standing.filled:
+        standing, told, before = self._standing, self.quality(node), self._elsewhere[node]
+        if before.ordinary <= SINGULAR or node in standing.filled:
             return
-        others = [(form, how) for _, form, how in self._forms.looked_at(node) if not reads_more(form, node)]
+        others = {form: how for _, form, how in self._forms.looked_at(node) if form in there}
         if not others:
             return
-        ranks = {form: rank(standing.measured(node, form, near=False)) for form, _ in others}
-        form, how = min(others, key=lambda other: ranks[other[0]])
-        form = self._forms.settled(node, form)
-        quality = standing.measured(node, form, near=True)
-        if rank(quality) < rank(told):
-            standing.take(node, form, quality, [], how, "the other is off where inputs nearly meet, or are about 1")
-            self._corrections.forget(node)
-            self._elsewhere[node] = quality
+        qualities = {form: standing.measured(node, form, near=False) for form in others}
+        best = min(others, key=lambda form: rank(qualities[form]))
+        there_best = min(others, key=lambda form: (rank(there[form]), rank(qualities[form])))
+        is_lost = before.best_single.error == math.inf > there[there_best].best_single.error
+        for found, is_enough in ((best, False), (there_best, is_lost)):
+            form = self._forms.settled(node, found)
+            quality = standing.measured(node, form, near=True)
+            if rank(quality) < rank(told) or (is_enough and quality.double.often <= told.double.often + _FEW):
+                why = "the other is off where inputs nearly meet, or are about 1"
+                standing.take(node, form, quality, [], others[found], why)
+                self._corrections.forget(node)
+                self._elsewhere[node] = quality
+                return
 
     def _settle(self, node: Node) -> None:
         """Give the form its limits at infinite inputs where it is off."""
@@ -181,12 +194,16 @@ class Choice:
         is_brief = bool(wide) and not corrected and all(map(self._is_brief, known))
         is_seen = all(self._standing.references.is_dense(forms[node]) for node in known)
         moderate = tuple((dtype, power) for dtype in wide if (power := self._moderate(known, dtype)) is not None)
-        is_narrow_at_defaults = bool(wide) and is_seen and not self.wide(nodes, at_defaults=True)
+        is_narrow_at_defaults = bool(wide) and is_seen and all(map(self._is_narrow_at_defaults, known))
         is_plain = bool(marked) and is_seen and all(map(self._is_plain_at_defaults, known))
         plain_at_defaults = ("float64",) if is_plain and (is_narrow_at_defaults or not wide) else ()
         return Arithmetic(
             wide, wide if is_brief else (), moderate, uncorrected, is_narrow_at_defaults, plain_at_defaults
         )
+
+    def _is_narrow_at_defaults(self, node: Node) -> bool:
+        """Whether float32 does by itself where hyper-parameters have their defaults."""
+        return bool(self._standing.hyper) and self.uncorrected(node).single.at_defaults <= TARGET
 
     def _is_plain_at_defaults(self, node: Node) -> bool:
         """Whether a result of float64 needs no corrections where hyper-parameters have their defaults: x*1 is exact."""
@@ -257,23 +274,25 @@ class Choice:
         """What some nodes are computed as, those that are results."""
         return [node for node, _ in map(self._distinct, nodes) if node in self._standing.forms]
 
-    def wide(self, nodes: Sequence[Node], at_defaults: bool = False) -> tuple[str, ...]:
-        """The types of which a kernel that computes these results is better computed in float64.
-
-        Where hyper-parameters are near their defaults, or just where they have them, without corrections.
-        """
+    def wide(self, nodes: Sequence[Node]) -> tuple[str, ...]:
+        """The types of which a kernel that computes these results is better computed in float64."""
         known = self._known(nodes)
         found = [self._standing.quality[node] for node in known]
         every = [self._errors_of_float32(node) for node in known]
         ordinary = [(q.single.ordinary, min(q.wide.ordinary, q.precise.ordinary)) for q in found]
         is_corrected = any(map(self._corrections.is_corrected, known))
-        does_corrected = is_corrected and not at_defaults and self._does_corrected(known)
-        if at_defaults:
-            plainly = [self.uncorrected(node).single.at_defaults for node in known]
-            every = [*zip(plainly, (quality.wide.at_defaults for quality in found), strict=True)]
-            is_corrected = False
+        does_corrected = is_corrected and self._does_corrected(known)
         errors = _by_type(every, ordinary)
-        wide = (dtype for dtype, most in _WIDENED.items() if _gains(errors[dtype], most, is_corrected))
+        elsewhere = [self._elsewhere[node] for node in known if node in self._elsewhere]
+        there = _by_type(
+            [(quality.single.error, quality.widened.error) for quality in elsewhere],
+            [(quality.single.ordinary, quality.widened.ordinary) for quality in elsewhere],
+        )
+        wide = (
+            dtype
+            for dtype, most in _WIDENED.items()
+            if _gains(errors[dtype], most, is_corrected) or _gains(there[dtype], most)
+        )
         return tuple(dtype for dtype in wide if dtype != "float32" or not does_corrected)
 
     def _does_corrected(self, known: Sequence[Node]) -> bool:

@@ -460,6 +460,33 @@ def test_a_kink_that_is_none_is_none_beside_a_hyper_parameter_too(tmp_path: Path
     assert at.grad.tolist() == pytest.approx([255 / math.log(256)] * 3, rel=1e-14)
 
 
+@pytest.mark.parametrize("at", [(2.0, 0.0, 0.0), (2.0, 2.0, -1.0), (2.0, 3.0, -1.0)])
+@pytest.mark.parametrize("formula", ["x**2/(1 + Abs(b + c*x))", "x/(1 + Abs(b*x + c*x**2))"])
+def test_a_sum_that_is_zero_has_no_sign(formula: str, at: tuple[float, ...], tmp_path: Path) -> None:
+    """The safe Pade activation unit, whose denominator mostly begins with coefficients of 0."""
+    module, _ = build(f"@op\ndef f(x: Tensor, b: Tensor, c: Tensor):\n    return {formula}\n", tmp_path)
+    x, b, c = inputs = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in at]
+    eagerly = x**2 / (1 + (b + c * x).abs()) if "x**2/" in formula else x / (1 + (b * x + c * x**2).abs())
+    expected = torch.autograd.grad(eagerly, inputs)
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            torch.testing.assert_close(torch.autograd.grad(module.f(*inputs), inputs), expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("formula", ["-(1 - t)**2*log(t)", "-log(t)"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_focal_loss_by_the_probability_of_the_label(formula: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Where the label is 0 that is 1 - p, of which float32 arithmetic leaves nothing from 17 on."""
+    text = f"p = 1/(1 + exp(-x))\n    t = y*p + (1 - y)*(1 - p)\n    return {formula}"
+    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor(grad=False)):\n    {text}\n", tmp_path)
+    x = torch.tensor([20.0, 60.0, 100.0, -20.0, -60.0, -100.0], dtype=dtype, requires_grad=True)
+    y = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], dtype=dtype)
+    value = module.f(x, y)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    torch.testing.assert_close(value.detach(), x.detach().abs())
+    torch.testing.assert_close(slope, x.detach().sign())
+
+
 @pytest.mark.parametrize("base", ["2", "Rational(1, 2)", "8"])
 def test_powers_of_two_are_exact_where_they_are_whole(base: str, tmp_path: Path) -> None:
     module, _ = build(f"@op\ndef f(x):\n    return {base}**x\n", tmp_path)
