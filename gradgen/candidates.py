@@ -10,7 +10,7 @@ import sympy
 
 from gradgen import algebraic, angles, exponentials, hyperbolic, radicals, rational, relative, squares, variables
 from gradgen.differentiate import gradient
-from gradgen.graph import KINKS, Node, inputs_of, substitute, topological
+from gradgen.graph import KINKS, Node, coefficient, inputs_of, substitute, topological
 from gradgen.printers.base import Printer
 from gradgen.rewrite import collected, factored, factors, multiplied_out, powers_of, rewrite, terms, tried, written_out
 from gradgen.rules import GATE, NEARLY_EQUAL, QUOTIENT
@@ -256,18 +256,30 @@ def _by_flag(node: Node) -> Node | None:
 
 
 def _by_sign(node: Node) -> Node | None:
-    """A node that has the absolute value of one other node in it, without."""
+    """A node that has the absolute value of one other node in it, without.
+
+    Where a sum that it hangs on is 0 neither sign serves; at 0 of an input, or of a difference of two, forms are held
+    against the node.
+    """
     sizes = [below for below in topological([node]) if below.op in ("abs", "modulus")]
     if len({size.args[0] for size in sizes}) != 1:
         return None
     (inner, *_) = sizes[0].args
-    signs = {
-        below: below.graph.const(1) for below in topological([node]) if below.op == "sign" and below.args[0] is inner
-    }
-    above = substitute([node], dict.fromkeys(sizes, inner) | signs)
-    below = substitute([node], dict.fromkeys(sizes, -inner) | {sign: -one for sign, one in signs.items()})
+    signs = [below for below in topological([node]) if below.op == "sign" and below.args[0] is inner]
+    above = substitute([node], dict.fromkeys(sizes, inner) | dict.fromkeys(signs, node.graph.const(1)))
+    below = substitute([node], dict.fromkeys(sizes, -inner) | dict.fromkeys(signs, node.graph.const(-1)))
     p, q = rewrite([*above, *below])
-    return node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+    split = node.graph.where(node.graph.apply("ge", inner, 0), p, q)
+    if not signs or inner.op != "add" or _is_difference(inner):
+        return split
+    (at_zero,) = rewrite(substitute([node], dict.fromkeys([*sizes, *signs], node.graph.const(0))))
+    return node.graph.where(node.graph.apply("eq", inner, 0), at_zero, split)
+
+
+def _is_difference(total: Node) -> bool:
+    """Whether a sum is x - y of two inputs."""
+    numbers, inputs = zip(*map(coefficient, total.args), strict=True)
+    return sorted(numbers) == [-1, 1] and all(x is not None and x.op == "input" for x in inputs)
 
 
 def _by_larger(node: Node) -> Node | None:

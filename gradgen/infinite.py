@@ -42,7 +42,8 @@ _BEYOND = mpf(2) ** 60  # what grows beyond this far out is infinite, what falls
 _OTHERS = ((0.75, 0.5), (-1.25, -0.375), (37.5, -11.25), (-41.0, 17.5), (0.015625, 0.03125), (-0.0078125, 2.75))
 _SIDES = (None, 1.0, -1.0)  # on which the inputs that stay finite are
 _FEWEST = 3  # numbers that a limit must be found among
-_MANY = 40  # points with functions that take long, from which on
+_MANY = 40  # points with functions that take long, or
+_FEW_INPUTS = 3  # more inputs than these, from which on
 _STEP, _OTHER_STEP = 5, 7  # one of so many serves; as many as there are rows of hyper-parameters are no multiple of it
 _VARIED = 6  # hyper-parameters that are drawn at random
 
@@ -112,7 +113,7 @@ def settled(form: Node, printed: Node, exact: Exact, tensors: Sequence[str], hyp
         others = [other for other in read if other is not x]
         for side, given in itertools.product(_SIDES if others else (None,), ((), held) if held else ((),)):
             points = _points(tensors, hyper, bool(given), [str(other.value) for other in others], side)
-            if is_laborious and len(points) > _MANY:
+            if (is_laborious or len(read) > _FEW_INPUTS) and len(points) > _MANY:
                 points = points[:: _STEP if len(points) % _STEP else _OTHER_STEP]
             ends = [{**point, str(x.value): sign * math.inf} for point in points if not _has_zero(point, tensors)]
             if not _is_off(program, ends, str(x.value), sign):

@@ -174,8 +174,9 @@ class Search:
         standing = self._standing
         if standing.quality[node].error <= BAR or not standing.is_reported(node):
             return
-        for form, how in self._at_defaults(node, standing.forms[node]):
-            standing.take_if_better(node, form, standing.notes[node], how)
+        for start in (standing.forms[node], node):
+            for form, how in self._at_defaults(node, standing.forms[node], start):
+                standing.take_if_better(node, form, standing.notes[node], how)
         before, best, notes = standing.forms[node], standing.quality[node], standing.notes[node]
         starts = dict.fromkeys((before, multiplied_into_branches(before)))
         ruled = each_once(itertools.chain.from_iterable(map(by_rules, starts)), node)
@@ -190,12 +191,13 @@ class Search:
                         if is_enough:
                             return
 
-    def _at_defaults(self, node: Node, form: Node) -> Iterator[Form]:
+    def _at_defaults(self, node: Node, form: Node, start: Node | None = None) -> Iterator[Form]:
         """A form of a result with x in its place where d is 0, if that is the default: of log(d + exp(x)).
 
+        That is made of the result, or of a form of it to start from.
         If no digit is left there, at some points: 1 may be the default of a factor that is a number like any other.
         """
-        standing, graph = self._standing, node.graph
+        standing, graph, start = self._standing, node.graph, start or node
         quality = standing.quality[node]
         is_lost = max(quality.best_single.at_defaults, quality.double.at_defaults) > LOST
         for name in inputs_of([node]) if is_lost else ():
@@ -203,8 +205,8 @@ class Search:
             if not isinstance(value, float) or value not in _SIMPLE:
                 continue
             d, number = graph.input(name), graph.const(sympy.Float(value))
-            (there,) = rewrite(substitute([node], {d: number}))
-            if len(topological([there])) < len(topological([node])) - 1:
+            (there,) = rewrite(substitute([start], {d: number}))
+            if len(topological([there])) < len(topological([start])) - 1:
                 unread = [x for x in inputs_of([form]) if x in standing.tensors and x not in inputs_of([there])]
                 sizes = [graph.apply("abs", graph.input(x)) for x in unread]
                 are_numbers = [graph.apply("le", size, sympy.oo) for size in sizes]  # of NaN it is NaN
