@@ -284,6 +284,8 @@ class Choice:
         does_corrected = is_corrected and self._does_corrected(known)
         errors = _by_type(every, ordinary)
         elsewhere = [self._elsewhere[node] for node in known if node in self._elsewhere]
+        if any(quality.best_single.error > LOST for quality in elsewhere):
+            elsewhere = []  # nothing can be saved there
         there = _by_type(
             [(quality.single.error, quality.widened.error) for quality in elsewhere],
             [(quality.single.ordinary, quality.widened.ordinary) for quality in elsewhere],
