@@ -258,8 +258,8 @@ def _by_flag(node: Node) -> Node | None:
 def _by_sign(node: Node) -> Node | None:
     """A node that has the absolute value of one other node in it, without.
 
-    Where a sum that it hangs on is 0 neither sign serves; at 0 of an input, or of a difference of two, forms are held
-    against the node.
+    Where what it hangs on is 0 neither sign serves; where an input is, or a difference of two, forms are held against
+    the node.
     """
     sizes = [below for below in topological([node]) if below.op in ("abs", "modulus")]
     if len({size.args[0] for size in sizes}) != 1:
@@ -270,16 +270,24 @@ def _by_sign(node: Node) -> Node | None:
     below = substitute([node], dict.fromkeys(sizes, -inner) | dict.fromkeys(signs, node.graph.const(-1)))
     p, q = rewrite([*above, *below])
     split = node.graph.where(node.graph.apply("ge", inner, 0), p, q)
-    if not signs or inner.op != "add" or _is_difference(inner):
+    if not signs or _is_of_inputs(inner) or _is_difference(inner):
         return split
     (at_zero,) = rewrite(substitute([node], dict.fromkeys([*sizes, *signs], node.graph.const(0))))
     return node.graph.where(node.graph.apply("eq", inner, 0), at_zero, split)
 
 
+def _is_of_inputs(product: Node) -> bool:
+    """Whether a node is an input, or a product of inputs and scales."""
+    return all(base.op == "input" for base, _ in factors(product)[1])
+
+
 def _is_difference(total: Node) -> bool:
-    """Whether a sum is x - y of two inputs."""
+    """Whether a node is x - y of two tensors."""
+    if total.op != "add":
+        return False
     numbers, inputs = zip(*map(coefficient, total.args), strict=True)
-    return sorted(numbers) == [-1, 1] and all(x is not None and x.op == "input" for x in inputs)
+    are_tensors = all(x is not None and x.op == "input" and not x.graph.is_hyper(x) for x in inputs)
+    return are_tensors and sorted(numbers) == [-1, 1]
 
 
 def _by_larger(node: Node) -> Node | None:

@@ -24,9 +24,9 @@ def corrected_sums(order: Iterable[Node]) -> set[Node]:
     return {node.args[2] for node in order if node.op == "sum_error"}
 
 
-def constants(roots: Iterable[Node], others: Collection[Node] = ()) -> list[Node]:
-    """The largest of them below some roots, but for some other ones."""
+def constants(roots: Iterable[Node], corrected: Collection[Node] = ()) -> list[Node]:
+    """The largest of them below some roots, but for those whose rounding errors are given back."""
     roots = list(roots)
-    found = [node for node in topological(roots) if node not in others and is_constant(node)]
+    found = [node for node in topological(roots) if node not in corrected and is_constant(node)]
     read = {*topological(roots, stop=found)}
     return [node for node in found if node in read]

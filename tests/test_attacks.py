@@ -473,6 +473,23 @@ def test_a_sum_that_is_zero_has_no_sign(formula: str, at: tuple[float, ...], tmp
             torch.testing.assert_close(torch.autograd.grad(module.f(*inputs), inputs), expected, rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("formula", "at", "expected"),
+    [
+        ("Abs(x**2 - 1)*x/(1 + Abs(x**2 - 1)) + y**2", (1.0, 0.0), [0.0, 0.0]),
+        ("(x + y + 3)/(1 + Abs(x*(y + 1)))", (2.0, -1.0), [1.0, 1.0]),
+        ("Abs(x - m)*exp(-Abs(x - m)) + x**2 + y", (1.0, 0.0), [2.0, 1.0]),
+    ],
+)
+def test_nor_has_a_product_or_a_difference_from_a_number(
+    formula: str, at: tuple[float, ...], expected: list[float], tmp_path: Path
+) -> None:
+    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor, m: float = 1.0):\n    return {formula}\n", tmp_path)
+    inputs = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in at]
+    found = torch.autograd.grad(module.f(*inputs), inputs, materialize_grads=True)
+    assert [slope.item() for slope in found] == expected
+
+
 @pytest.mark.parametrize("formula", ["-(1 - t)**2*log(t)", "-log(t)"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_a_focal_loss_by_the_probability_of_the_label(formula: str, dtype: torch.dtype, tmp_path: Path) -> None:

@@ -39,6 +39,19 @@ def test_sums_of_hyper_parameters_keep_their_digits(formula: str, path: str | No
             assert ((one.double() - exact).abs() <= 4 * torch.finfo(torch.float32).eps * size).all(), (formula, beta)
 
 
+@pytest.mark.parametrize("path", [None, "torch"])
+def test_sums_of_hyper_parameters_keep_their_digits_beside_corrections(path: str | None, tmp_path: Path) -> None:
+    """float32 does without the corrections that float64 has: the sum is not one of rounded numbers there."""
+    text = "@op\ndef f(x: Tensor, a: float = 0.9, b: float = 0.3):\n    return (1 - a*b)*Abs(x) + (a - b)*x**2\n"
+    module, _ = build(text, tmp_path)
+    assert "_error" in module._F.code
+    x = torch.linspace(0.1, 4.0, 500)
+    for a, b in ((0.9, 0.3), (0.999, 0.998), (1 - 1e-5, 1 - 2e-5)):
+        with forced(module, path):
+            found, expected = module.f(x, a, b), module.f(x.double(), a, b)
+        torch.testing.assert_close(found.double(), expected, rtol=2.0**-22, atol=0)
+
+
 def _results(module: ModuleType, tensors: Sequence[Tensor], beta: float) -> list[Tensor]:
     """Value and gradients."""
     tensors = [tensor.requires_grad_() for tensor in tensors]
