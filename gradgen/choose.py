@@ -27,7 +27,8 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 # The same of moderate inputs, if it is looked near what is worst in every binade: of the bar, half a unit is left.
 _SEEN = 3.4
 
-_FEW = 0.02  # more of the points at which a form may be off that is right for labels
+# The share of points at which a form may be off, beside those at which the other one is, if it is right for labels
+_FEW = 0.02
 
 _LOOKED_AT: tuple[halves.Which, ...] = ("edges", "all")  # inputs at which a form is held against itself for it
 
@@ -102,30 +103,40 @@ class Choice:
         found = iter(standing.references.elsewhere([form for some in forms.values() for form in some], columns))
         return {node: {form: next(found) for form in some} for node, some in forms.items()}
 
-    def _mend_elsewhere(self, node: Node, there: Mapping[Node, Quality]) -> None:
+    def _mend_elsewhere(self, node: Node, elsewhere: Mapping[Node, Quality]) -> None:
         """Where a result is far off for such inputs, take a form that was looked at and is not, if any is.
 
-        Or one that is off at a few other inputs, where the one so far is no number at these. From now on they are among
-        the inputs that errors are modelled at.
+        Or one that is off at a few other inputs, where float32 is no number at these in the one so far.
+
+        Args:
+            node: the result.
+            elsewhere: the errors of its forms for such inputs.
         """
-        standing, told, before = self._standing, self.quality(node), self._elsewhere[node]
-        if before.ordinary <= SINGULAR or node in standing.filled:
+        standing, so_far, there = self._standing, self.quality(node), self._elsewhere[node]
+        if there.ordinary <= SINGULAR or node in standing.filled:
             return
-        others = {form: how for _, form, how in self._forms.looked_at(node) if form in there}
+        others = {form: how for _, form, how in self._forms.looked_at(node) if form in elsewhere}
         if not others:
             return
-        qualities = {form: standing.measured(node, form, near=False) for form in others}
-        best = min(others, key=lambda form: rank(qualities[form]))
-        there_best = min(others, key=lambda form: (rank(there[form]), rank(qualities[form])))
-        is_lost = before.best_single.error == math.inf > there[there_best].best_single.error
-        for found, is_enough in ((best, False), (there_best, is_lost)):
-            form = self._forms.settled(node, found)
+        everywhere = {form: standing.measured(node, form, near=False) for form in others}
+        best = min(others, key=lambda form: rank(everywhere[form]))
+        best_there = min(others, key=lambda form: (rank(elsewhere[form]), rank(everywhere[form])))
+
+        def is_better(quality: Quality) -> bool:
+            return rank(quality) < rank(so_far)
+
+        def saves_float32(quality: Quality) -> bool:
+            is_saved = there.best_single.error == math.inf > elsewhere[best_there].best_single.error
+            return is_better(quality) or (is_saved and quality.double.often <= so_far.double.often + _FEW)
+
+        for other, is_enough in ((best, is_better), (best_there, saves_float32)):
+            form = self._forms.settled(node, other)
             quality = standing.measured(node, form, near=True)
-            if rank(quality) < rank(told) or (is_enough and quality.double.often <= told.double.often + _FEW):
+            if is_enough(quality):
                 why = "the other is off where inputs nearly meet, or are about 1"
-                standing.take(node, form, quality, [], others[found], why)
+                standing.take(node, form, quality, [], others[other], why)
                 self._corrections.forget(node)
-                self._elsewhere[node] = quality
+                self._elsewhere[node] = quality  # such inputs are among those that errors are modelled at from now on
                 return
 
     def _settle(self, node: Node) -> None:

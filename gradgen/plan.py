@@ -569,7 +569,7 @@ class _Planner:
             names[self.graph.flag(p.name) if p.kind == "bool" else self.graph.input(p.name)] = namer.local(p.name)
         given = {node: str(node.value) for node in topological(roots) if node.op == "given"}
         result_names = [namer.local(name) for name in results]
-        found = [] if is_wordy else self.constants(roots)
+        found = [] if is_wordy else self.decimal_constants(roots)
         for node in found:
             names[node] = namer.statement(self.hints[node]) if node in self.hints else namer.describe(node, names)
         named = dict(reversed(list(zip(roots, result_names, strict=True))))
@@ -586,7 +586,7 @@ class _Planner:
             constants=tuple((names[node], node) for node in found),
         )
 
-    def constants(self, roots: Sequence[Node]) -> list[Node]:
+    def decimal_constants(self, roots: Sequence[Node]) -> list[Node]:
         """The sums of hyper-parameters that are computed in double: not those of whole numbers, mostly exact anyway."""
         decimal = {p.name for p in self.formula.scalars if p.kind == "float"}
         return [node for node in constants(roots) if not decimal.isdisjoint(inputs_of([node]))]

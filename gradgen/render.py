@@ -329,7 +329,7 @@ class _KernelText:
         return constant or bool(self.lifted) or any(re.search(r"\blike\b", text) for text in printed)
 
     @property
-    def constants(self) -> list[str]:
+    def constant_lines(self) -> list[str]:
         """The sums of hyper-parameters as statements of Python, which are computed as they are given."""
         printer = self._printer(self._kernel.inputs, self._scalar_nodes, self.like)
         texts = {name: printer.statement(node) for name, node in self._kernel.constants}
