@@ -258,8 +258,8 @@ def _by_flag(node: Node) -> Node | None:
 def _by_sign(node: Node) -> Node | None:
     """A node that has the absolute value of one other node in it, without.
 
-    Where what it hangs on is 0 neither sign serves; where an input is, or a difference of two, forms are held against
-    the node.
+    Where a sum that it hangs on is 0 neither sign serves; where an input is, or a difference of two, forms are held
+    against the node.
     """
     sizes = [below for below in topological([node]) if below.op in ("abs", "modulus")]
     if len({size.args[0] for size in sizes}) != 1:
@@ -270,15 +270,10 @@ def _by_sign(node: Node) -> Node | None:
     below = substitute([node], dict.fromkeys(sizes, -inner) | dict.fromkeys(signs, node.graph.const(-1)))
     p, q = rewrite([*above, *below])
     split = node.graph.where(node.graph.apply("ge", inner, 0), p, q)
-    if not signs or _is_of_inputs(inner) or _is_difference(inner):
+    if not signs or _is_difference(inner) or all(base.op != "add" for base, _ in factors(inner)[1]):
         return split
     (at_zero,) = rewrite(substitute([node], dict.fromkeys([*sizes, *signs], node.graph.const(0))))
     return node.graph.where(node.graph.apply("eq", inner, 0), at_zero, split)
-
-
-def _is_of_inputs(product: Node) -> bool:
-    """Whether a node is an input, or a product of inputs and scales."""
-    return all(base.op == "input" for base, _ in factors(product)[1])
 
 
 def _is_difference(total: Node) -> bool:
