@@ -28,7 +28,7 @@ _WIDENED = {"float32": TARGET, "bfloat16": 2.0**14, "float16": 2.0**11}
 _SEEN = 3.4
 
 # The share of points at which a form may be off, beside those at which the other one is, if it is right for labels
-_FEW = 0.02
+_FEW = 0.1
 
 _LOOKED_AT: tuple[halves.Which, ...] = ("edges", "all")  # inputs at which a form is held against itself for it
 

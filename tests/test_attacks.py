@@ -490,18 +490,28 @@ def test_nor_has_a_product_or_a_difference_from_a_number(
     assert [slope.item() for slope in found] == expected
 
 
-@pytest.mark.parametrize("formula", ["-(1 - t)**2*log(t)", "-log(t)"])
+@pytest.mark.parametrize(
+    ("formula", "weights"),
+    [
+        ("-(1 - t)**2*log(t)", (1.0, 1.0)),
+        ("-log(t)", (1.0, 1.0)),
+        ("-(y*alpha + (1 - y)*(1 - alpha))*(1 - t)**2*log(t)", (0.75, 0.25)),
+    ],
+)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_a_focal_loss_by_the_probability_of_the_label(formula: str, dtype: torch.dtype, tmp_path: Path) -> None:
+def test_a_focal_loss_by_the_probability_of_the_label(
+    formula: str, weights: tuple[float, float], dtype: torch.dtype, tmp_path: Path
+) -> None:
     """Where the label is 0 that is 1 - p, of which float32 arithmetic leaves nothing from 17 on."""
     text = f"p = 1/(1 + exp(-x))\n    t = y*p + (1 - y)*(1 - p)\n    return {formula}"
-    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor(grad=False)):\n    {text}\n", tmp_path)
+    module, _ = build(f"@op\ndef f(x: Tensor, y: Tensor(grad=False), alpha: float = 0.25):\n    {text}\n", tmp_path)
     x = torch.tensor([20.0, 60.0, 100.0, -20.0, -60.0, -100.0], dtype=dtype, requires_grad=True)
     y = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], dtype=dtype)
     value = module.f(x, y)
     (slope,) = torch.autograd.grad(value.sum(), x)
-    torch.testing.assert_close(value.detach(), x.detach().abs())
-    torch.testing.assert_close(slope, x.detach().sign())
+    weight = torch.tensor(weights, dtype=dtype).repeat_interleave(3)
+    torch.testing.assert_close(value.detach(), weight * x.detach().abs())
+    torch.testing.assert_close(slope, weight * x.detach().sign())
 
 
 @pytest.mark.parametrize("base", ["2", "Rational(1, 2)", "8"])
