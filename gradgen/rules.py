@@ -241,6 +241,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("1 + erf(u)", "erfc(-u)", _TAIL),
     Rule("1 - erf(u)", "erfc(u)", _TAIL),
+    Rule("2 - erfc(u)", "erfc(-u)", _TAIL),
+    Rule("1 - erfc(u)", "erf(u)", "near u = 0 only the difference is left"),
     Rule("1 - cos(u)", "2*sin(u/2)**2", _TAIL),
     Rule("1 + cos(u)", "2*cos(u/2)**2", _TAIL),
     Rule("1 - cos_pi(u)", "2*sin_pi(u/2)**2", _TAIL),

@@ -123,6 +123,8 @@ EXAMPLES = {
     "erfc(a*u)": Example("erfc(x/sqrt(2))*erfc(y/sqrt(2))*erfc(z/sqrt(2))", x=0.7, y=0.7, z=0.9),
     "1 + erf(u)": Example("x/2*(1 + erf(x/sqrt(2)))", x=-8.0),
     "1 - erf(u)": Example("1 - erf(x)", x=6.0),
+    "2 - erfc(u)": Example("1 - (1 + erf(x))/2", after="1 + erf(u)", x=9.0),
+    "1 - erfc(u)": Example("1 - erfc(x)", x=1e-9),
     "1 - cos(u)": Example("1 - cos(x)", x=1e-5),
     "1 + cos(u)": Example("1 + cos(x)", x=3.141592),
     "1 - cos_pi(u)": Example("1 - cos(pi*x)", x=1e-5),
