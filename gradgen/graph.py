@@ -40,6 +40,8 @@ class Node:
         op: the primitive's name.
         args: the operands.
         value: an input's name, or a constant's exact SymPy value.
+        serial: how many nodes the graph had before.
+        kinds: the primitives of the node and of all below it.
     """
 
     graph: Graph
@@ -47,6 +49,7 @@ class Node:
     args: tuple[Node, ...]
     value: str | Expr | None
     serial: int
+    kinds: frozenset[str]
 
     def __repr__(self) -> str:
         return str(self.value) if not self.args else f"{self.op}({', '.join(map(repr, self.args))})"
@@ -106,12 +109,14 @@ class Graph:
 
     Attributes:
         signs: what is known of the signs of nodes; see `known_sign`.
+        sound: the sound forms of nodes; see `rewrite`.
     """
 
     def __init__(self, hyper: Iterable[str] = (), large: Iterable[str] = ()) -> None:
         self.hyper = frozenset(hyper)
         self.large = frozenset(large)
         self.signs: dict[Node, int] = {}
+        self.sound: dict[Node, Node] = {}
         self._nodes: dict[object, Node] = {}
         self._whole: dict[int, Node] = {}
 
@@ -123,7 +128,8 @@ class Graph:
         order = sorted(arg.serial for arg in args) if op in COMMUTATIVE else [arg.serial for arg in args]
         key = (op, tuple(order), value)
         if key not in self._nodes:
-            self._nodes[key] = Node(self, op, args, value, len(self._nodes))
+            kinds = frozenset({op}).union(*[arg.kinds for arg in args])
+            self._nodes[key] = Node(self, op, args, value, len(self._nodes), kinds)
         return self._nodes[key]
 
     # Leaves

@@ -49,9 +49,10 @@ def recorded() -> Iterator[list[Step]]:
 
 
 def rewrite(roots: Iterable[Node]) -> list[Node]:
-    """The roots in their sound form."""
-    rewriter = _Rewriter()
-    return [rewriter.node(root) for root in roots]
+    """The roots, nodes of one graph, in their sound form."""
+    found = list(roots)
+    rewriter = _Rewriter(found[0].graph) if found else None
+    return [rewriter.node(root) for root in found] if rewriter else []
 
 
 def tried(node: Node, why: str | None = None) -> Iterator[tuple[Node, Rule]]:
@@ -62,26 +63,29 @@ def tried(node: Node, why: str | None = None) -> Iterator[tuple[Node, Rule]]:
     """
     views = [_View(below) for below in topological([node])]
     for rule in RULES:
-        is_asked = rule.tried and why in (None, rule.why)
-        fitting = [view for view in views if _apply(_pattern(rule), view)] if is_asked else []
+        is_asked, pattern = rule.tried and why in (None, rule.why), _pattern(rule)
+        fitting = [view for view in views if is_asked and view.has(pattern) and _apply(pattern, view)]
         if fitting:
-            form = _Rewriter(rule).node(node)
+            form = _Rewriter(node.graph, rule).node(node)
             if form is not node:
                 yield form, rule
         if len(fitting) > 1:
             outermost = fitting[-1]
-            new = _apply(_pattern(rule), outermost)
+            new = _apply(pattern, outermost)
             assert new is not None
             yield rewrite(substitute([node], {outermost.node: new}))[0], rule
 
 
 class _Rewriter:
-    """One rewriting of one graph; `done` keeps what every node became, so that a node is looked at once."""
+    """One rewriting of a graph; `done` keeps what every node became, so that a node is looked at once.
 
-    def __init__(self, tried: Rule | None = None) -> None:
+    What the rules alone make of a node the graph keeps, for rewritings to come; not while steps are recorded.
+    """
+
+    def __init__(self, graph: Graph, tried: Rule | None = None) -> None:
         self.tried = tried
-        self.done: dict[Node, Node] = {}
         self.record = _RECORD.get()
+        self.done = graph.sound if tried is None and self.record is None else dict[Node, Node]()
 
     def node(self, root: Node) -> Node:
         for node in topological([root], stop=self.done.keys()):
@@ -92,18 +96,26 @@ class _Rewriter:
     def settle(self, node: Node) -> Node:
         """Apply rules at a node, whose operands are done, until none fits; what a rule brings in is done in turn."""
         if node not in self.done:
-            new = folded(node) or _undefined(node) or _in_branches(node) or _collected(node) or _gathered(node)
-            view = _View(node)
-            after = self
-            for pattern in _rules_for(node.op, self.tried):
-                applied = None if new else _apply(pattern, view)
-                if applied and applied is not node:
-                    new = applied
-                    after = _Rewriter() if pattern.rule is self.tried else self  # tried once, for it may fit again
-                    if self.record is not None:
-                        self.record.append(Step(pattern.rule, node, applied))
+            new, after = self._changed(node)
             self.done[node] = after.node(new) if new else node
         return self.done[node]
+
+    def _changed(self, node: Node) -> tuple[Node | None, _Rewriter]:
+        """What the first of the rules that fits makes of a node, and what is to go on with that."""
+        is_sound = node.graph.sound.get(node) is node  # only what is tried may change it
+        if not is_sound:
+            new = folded(node) or _undefined(node) or _in_branches(node) or _collected(node) or _gathered(node)
+            if new:
+                return new, self
+        view = _View(node)
+        for pattern in _rules_for(node.op, self.tried, view.parts, view.operand_kinds, node.kinds):
+            is_tried = pattern.rule is self.tried
+            applied = _apply(pattern, view) if is_tried or not is_sound else None
+            if applied and applied is not node:
+                if self.record is not None:
+                    self.record.append(Step(pattern.rule, node, applied))
+                return applied, _Rewriter(node.graph) if is_tried else self  # tried once, for it may fit again
+        return None, self
 
 
 def folded(node: Node) -> Node | None:
@@ -209,8 +221,9 @@ class _Pattern:
         self.rule = rule
         self._names = _Names(Graph())
         self.pattern: Node = self._names.read(rule.pattern)
+        self.has_parts = self.pattern.op == "add" or _is_product(self.pattern)
         self.needs = frozenset(part.op for part in _parts(self.pattern)) - _FIT_ANYTHING
-        self.kinds = frozenset(node.op for node in topological([self.pattern])) - _FIT_ANYTHING.union(_ARITHMETIC)
+        self.kinds = self.pattern.kinds - _FIT_ANYTHING.union(_ARITHMETIC)
 
     @cached_property
     def replacement(self) -> Node:
@@ -258,9 +271,18 @@ def _maker(graph: Graph, name: str) -> Callable[..., Any]:
     return make
 
 
+@lru_cache(maxsize=1 << 14)
+def _rules_for(
+    op: str, tried: Rule | None, parts: frozenset[str], operands: frozenset[str], kinds: frozenset[str]
+) -> tuple[_Pattern, ...]:
+    """The rules whose pattern may fit a node of this kind, with parts, operands and nodes below it of these kinds."""
+    fitting = (pattern for pattern in _rules_of(op, tried) if pattern.kinds <= kinds)
+    return tuple(pattern for pattern in fitting if pattern.needs <= (parts if pattern.has_parts else operands))
+
+
 @cache
-def _rules_for(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
-    """The rules whose pattern may fit a node of this kind. A power is a product of one factor."""
+def _rules_of(op: str, tried: Rule | None) -> tuple[_Pattern, ...]:
+    """The rules whose pattern is of this kind. A power is a product of one factor."""
     kinds = {"mul": ("mul", "pow"), "pow": ("mul", "pow")}.get(op, (op,))
     rules = [*([tried] if tried else []), *(rule for rule in RULES if not rule.tried)]
     return tuple(pattern for pattern in map(_pattern, rules) if pattern.pattern.op in kinds)
@@ -417,34 +439,24 @@ class _View:
         return number, found if len(found) <= _LONGEST else []
 
     @cached_property
-    def term_kinds(self) -> set[str]:
-        return {item.op for _, item in self.terms if item is not None}
+    def parts(self) -> frozenset[str]:
+        """The kinds of the terms of a sum, or of the factors of what may be a product; of anything else none."""
+        if self.node.op == "add":
+            return frozenset(item.op for _, item in self.terms if item is not None)
+        return frozenset(item.op for item, _ in self.factors[1]) if self.node.op in ("mul", "pow") else frozenset()
 
     @cached_property
-    def factor_kinds(self) -> set[str]:
-        return {item.op for item, _ in self.factors[1]}
-
-    @cached_property
-    def operand_kinds(self) -> set[str]:
-        return {arg.op for arg in self.node.args}
-
-    @cached_property
-    def kinds(self) -> set[str]:
-        return {below.op for below in topological([self.node])}
+    def operand_kinds(self) -> frozenset[str]:
+        return frozenset(arg.op for arg in self.node.args)
 
     def has(self, pattern: _Pattern) -> bool:
         """Whether something of each kind that a pattern needs is there: quick to tell, and mostly not so."""
-        if pattern.pattern.op == "add":
-            parts = self.term_kinds
-        else:
-            parts = self.factor_kinds if _is_product(pattern.pattern) else self.operand_kinds
-        return pattern.needs <= parts and pattern.kinds <= self.kinds
+        parts = self.parts if pattern.has_parts else self.operand_kinds
+        return pattern.needs <= parts and pattern.kinds <= self.node.kinds
 
 
 def _apply(pattern: _Pattern, view: _View) -> Node | None:
     """What the rule makes of the node, None where it does not fit."""
-    if not view.has(pattern):
-        return None
     condition = pattern.rule.condition
     for binding, finish in _whole_matches(pattern.pattern, view, pattern.rule.whole):
         numbers = [binding[name].number for name in _NUMBERS if name in binding]
@@ -584,8 +596,21 @@ def _sum(graph: Graph, found: Sequence[Term]) -> Node:
 # Products: some factors of the node are the pattern's; the rest is multiplied again.
 
 
-def factors(node: Node, keep: Callable[[Node], bool] = lambda _: False) -> Product:
+def factors(node: Node, keep: Callable[[Node], bool] | None = None) -> Product:
     """The factors of a product as (number, [(node, whole power), ...]), flattened except for what `keep` holds."""
+    if keep is not None:
+        return _flattened(node, keep)
+    number, found = _factors(node)
+    return number, list(found)
+
+
+@lru_cache(maxsize=1 << 12)  # what looks at sums asks for the same terms again and again
+def _factors(node: Node) -> tuple[Expr, tuple[Factor, ...]]:
+    number, found = _flattened(node, lambda _: False)
+    return number, tuple(found)
+
+
+def _flattened(node: Node, keep: Callable[[Node], bool]) -> Product:
     number, rest = coefficient(node)
     found: list[Factor] = []
     stack: list[Factor] = [(rest, 1)] if rest is not None else []
