@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 
@@ -14,15 +15,16 @@ from mpmath import mpf
 from gradgen import interpolate, series, variables
 from gradgen.differentiate import gradient
 from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
+from gradgen.laurent import LARGEST, Laurent, NoSeriesError, is_no_number
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
 _TERMS = 9  # of a series whose coefficients are functions of other inputs, beyond those that are 0
+_DIVIDED = 6  # of one whose coefficients are quotients of such
 _HIGHEST_POLE = 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
-_LARGEST = 150  # nodes of a derivative that becomes a coefficient
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
 
@@ -214,9 +216,22 @@ class Expansions:
 
     def in_powers(self, node: Node, names: Iterable[str]) -> Iterator[Expansion]:
         """A node in powers of each of some inputs, with hyper-parameters and other inputs in the coefficients."""
+        for moved, change in self._moved(node, names):
+            yield from self._by_derivatives(moved, change)
+
+    def by_division(self, node: Node, names: Iterable[str]) -> Iterator[Expansion]:
+        """The same where quotients are 0/0, by the series of what they are quotients of."""
+        for moved, change in self._moved(node, names):
+            with suppress(NoSeriesError):
+                coefficients = Laurent(change.variable, self._poles, _DIVIDED).coefficients(moved)
+                near = reduce(lambda total, one: one + change.variable * total, reversed(coefficients))
+                yield Taylor(moved, node.graph.const(1), near, change.variable, change.place, change=change)
+
+    def _moved(self, node: Node, names: Iterable[str]) -> Iterator[tuple[Node, Change]]:
+        """A node as a function of a variable in place of each of some inputs."""
         variable = node.graph.input(variables.DIFFERENCE)
         for x in map(node.graph.input, names):
-            yield from self._by_derivatives(substitute([node], {x: variable})[0], Change(x, variable, x, variable))
+            yield substitute([node], {x: variable})[0], Change(x, variable, x, variable)
 
     def _in_difference(self, form: Node, change: Change) -> Iterator[Expansion]:
         """A form as something fixed times a function of a difference, or of a product of it."""
@@ -241,14 +256,14 @@ class Expansions:
             found = []
             for k in range(order + _TERMS):
                 (at_zero,) = substitute([term], {d: zero})
-                if any(map(_is_no_number, topological([at_zero]))):
+                if any(map(is_no_number, topological([at_zero]))):
                     return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
                 found.append(zero if self._poles.vanishes(at_zero) else at_zero / math.factorial(k))
                 try:
                     (term,) = rewrite(gradient(term, [d]))
                 except NotImplementedError:
                     break
-                if len(topological([term])) > _LARGEST or self._poles.has(term, [variables.DIFFERENCE]):
+                if len(topological([term])) > LARGEST or self._poles.has(term, [variables.DIFFERENCE]):
                     break
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
@@ -279,11 +294,6 @@ class Expansions:
         for fixed, varying, variable in _functions_of_one(part, self._tensors):
             if variable.op == "input" and self._poles.has(varying, [str(variable.value)]):
                 yield Expansion(part, fixed, varying, variable, variable, whole)
-
-
-def _is_no_number(node: Node) -> bool:
-    """Whether a node is a power of 0, or a number that is infinite or none."""
-    return (node.op == "pow" and node.args[0].is_number(0)) or (node.number is not None and not node.number.is_finite)
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

@@ -15,6 +15,11 @@ class sigmoid(Function):  # type: ignore[misc]  # noqa: N801 - spelled like SymP
 
     nargs = 1
 
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        """Of numbers it is a number."""
+        return 1 / (1 + exp(-x)) if x.is_number else None
+
     def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
         return 1 / (1 + exp(-x))
 
@@ -24,6 +29,11 @@ class softplus(Function):  # type: ignore[misc]  # noqa: N801
 
     nargs = 1
 
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        """Of numbers it is a number."""
+        return log(1 + exp(x)) if x.is_number else None
+
     def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
         return log(1 + exp(x))
 
@@ -32,6 +42,11 @@ class logaddexp(Function):  # type: ignore[misc]  # noqa: N801
     """log(exp(x) + exp(y))."""
 
     nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, y: Expr) -> Expr | None:
+        """Of numbers it is a number."""
+        return log(exp(x) + exp(y)) if x.is_number and y.is_number else None
 
     def _eval_rewrite_as_exp(self, x: Expr, y: Expr, **_: Any) -> Expr:
         return log(exp(x) + exp(y))

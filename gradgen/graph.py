@@ -172,9 +172,9 @@ class Graph:
     def add(self, a: Node, b: Node) -> Node:
         if a.number is not None and b.number is not None:
             return self.const(a.number + b.number)
-        if a.is_number(0):
+        if a.is_number(0) or b.number is sympy.nan:
             return b
-        if b.is_number(0):
+        if b.is_number(0) or a.number is sympy.nan:
             return a
         (m, u), (n, v) = coefficient(a), coefficient(b)
         if u is v and u is not None:
@@ -194,7 +194,7 @@ class Graph:
         if a.number is not None:
             if b.number is not None:
                 return self.const(a.number * b.number)
-            if a.is_number(0):
+            if a.is_number(0) or a.number is sympy.nan:
                 return a
             if a.is_number(1):
                 return b

@@ -264,6 +264,16 @@ RULES: tuple[Rule, ...] = (
     Rule("log((1 + exp(u))*sigmoid(v))", "softplus(u) - softplus(-v)", _OVERFLOW),
     Rule("log1p(exp(u) + exp(v))", "logaddexp(softplus(u), v)", _OVERFLOW),
     Rule("log(a*exp(u) + b*exp(v))", "logaddexp(u + log(a), v + log(b))", _OVERFLOW, _are_positive),
+    *(
+        Rule(pattern.format(base), replacement.format(base), _OVERFLOW, condition)
+        for base in (2, 10)
+        for pattern, replacement, condition in (
+            ("log{0}(v*exp(u))", "log{0}(v) + u/log({0})", None),
+            ("log{0}(a + b*exp(u))", "(softplus(u + log(b/a)) + log(a))/log({0})", _are_positive),
+            ("log{0}(a*exp(u) + b*exp(v))", "logaddexp(u + log(a), v + log(b))/log({0})", _are_positive),
+        )
+    ),
+    Rule("log2(exp2(u) + exp2(v))", "logaddexp(log(2)*u, log(2)*v)/log(2)", _OVERFLOW),
     Rule("log(exp(u) - exp(v))", "u + log(-expm1(v - u))", _OVERFLOW),
     Rule("log(sigmoid(u) - sigmoid(v))", "log(-expm1(v - u)) - softplus(-u) - softplus(v)", _TAIL),
     Rule("log(exp(w) + (exp(u) + exp(v)))", "logaddexp(logaddexp(u, v), w)", _OVERFLOW),

@@ -216,6 +216,11 @@ class Singularities:
         for expansion in self._expansions.in_powers(node, self._removable(node)):
             self._patch_near(node, expansion)
 
+    def fill_by_division(self, node: Node) -> None:
+        """Where a result is no number after all take the first terms of its power series as one of a quotient."""
+        for expansion in self._expansions.by_division(node, self._removable(node)):
+            self._patch_near(node, expansion)
+
     def _removable(self, node: Node) -> list[str]:
         """Those of the inputs where the form of a result is no number where they are zero, though the result is one."""
         poles = self._standing.inputs_with_poles(self._standing.forms[node])

@@ -148,6 +148,16 @@ EXAMPLES = {
     "log((1 + exp(u))*sigmoid(v))": Example("log((1 + exp(x))/(1 + exp(x - 1)))", by="x", x=1000.0),
     "log1p(exp(u) + exp(v))": Example("log(1 + exp(x) + exp(y))", x=800.0, y=790.0),
     "log(a*exp(u) + b*exp(v))": Example("log(2*exp(x) + 3*exp(y))", x=800.0, y=790.0),
+    **{
+        pattern.format(base): Example(text.format(base), x=3000.0, y=2999.0)
+        for base in (2, 10)
+        for pattern, text in (
+            ("log{0}(v*exp(u))", "log{0}(exp(x)*(1 + y**2))"),
+            ("log{0}(a + b*exp(u))", "log{0}(3 + exp(x))"),
+            ("log{0}(a*exp(u) + b*exp(v))", "log{0}(exp(x) + 2*exp(y))"),
+        )
+    },
+    "log2(exp2(u) + exp2(v))": Example("log2(exp2(x) + exp2(y))", x=3000.0, y=2999.0),
     "log(exp(u) - exp(v))": Example("log(exp(x) - exp(y))", x=800.0, y=790.0),
     "log(sigmoid(u) - sigmoid(v))": Example("log(1/(1 + exp(-x - k)) - 1/(1 + exp(-x + k)))", x=50.0, k=0.1),
     "log(exp(w) + (exp(u) + exp(v)))": Example("log(exp(x) + exp(y) + exp(z))", x=800.0, y=790.0, z=780.0),

@@ -602,6 +602,9 @@ def test_the_second_derivative_of_a_power_at_zero(k: float, expected: float, tmp
         ("x, y", "(exp(x*y) - 1)/x", (0.0, 2.0), (2.0, 2.0, 1.0)),
         ("x, y", "y*log(x)/(x - 1)", (1.0, 2.0), (2.0, -1.0, 1.0)),
         ("x, k: float = 3.0", "(exp(k*x) - 1)/x", (0.0,), (3.0, 4.5)),
+        ("x, k: float = 3.0", "x*(1 + x)**k/((1 + x)**k - 1)", (0.0,), (1 / 3, 2 / 3)),
+        ("x, k: float = 3.0", "(exp(k*x) - 1)/(exp(x) - 1)", (0.0,), (3.0, 3.0)),
+        ("x, k: float = 3.0", "((1 + x)**k - 1)/(exp(x) - 1)", (0.0,), (3.0, 1.5)),
         ("difference, x", "difference*log(x)/(x - 1)", (-0.7, 1.01), (-0.696523148, 0.995033085, 0.345385279)),
     ],
 )
@@ -1005,6 +1008,7 @@ COSINES = "a, b, t", "sqrt(a**2 + b**2 - 2*a*b*cos(t))"
 GGX = "c, a", "a**2/(pi*(c**2*(a**2 - 1) + 1)**2)"  # of microfacets
 HENYEY = "g, c", "(1 - g**2)/(4*pi*(1 + g**2 - 2*g*c)**Rational(3, 2))"  # of scattering
 ANNUITY = "r, n: float = 30.0", "(1 - (1 + r)**(-n))/r"
+MORTGAGE = "r, n: float = 360.0", "r*(1 + r)**n/((1 + r)**n - 1)"
 THREE = "a, b, c", "tanh(a*b - b*c + c)/sqrt(1 + (a*b)**2)"
 FLOORED = "x, d: float = 0.0", "log(d + exp(x))"  # x, where d is 0, of which exp(x) may be nothing
 CANCELLED = "x, y: float = 1.0", "(1 - y)*exp(x)"
@@ -1012,6 +1016,8 @@ SEPARABLE = "a, b", "a*b/sqrt(1 + a**2)**3 - b/(1 + a**2)"  # b times what cance
 ENTANGLED = "a, b, c", "a*b/sqrt(1 + a**2)**3 - b/(1 + a**2) + a*b*c/(1 + a**2)"
 NORMS = "x, y, z", "sqrt(x**2 + y**2) - sqrt(x**2 + z**2)"
 POWERS = "x, y, p: float = 0.3", "x**p - y**p"
+PROBIT = "x, y", "-(y*log((1 + erf(x/sqrt(2)))/2) + (1 - y)*log(1 - (1 + erf(x/sqrt(2)))/2))"
+DECIBELS = "a, b", "10*log(10**(a/10) + 10**(b/10), 10)"
 ROUNDED = [(-5.498040679184166, -0.3611483948638097, -0.06492382680376167), (0.7278229, 1.95967507, 0.618161619)]
 EXTREME = [(6.280646970173026e-91, -5.513907482725397e307, -0.1149068516339949), (4.2e180, 1.5, 3.7e-181)]
 
@@ -1027,8 +1033,12 @@ EXTREME = [(6.280646970173026e-91, -5.513907482725397e307, -0.1149068516339949),
         (*HENYEY, "float32", [(1 - 2.0**-24, 1.0), (0.9999, 1.0), (-1 - 2.0**-21, -1.0)]),
         (*ANNUITY, "float32", [(r,) for r in (1e-4, 9.75e-4, 1e-3, 0.0039, -0.004, 0.05)]),
         (*ANNUITY, "float64", [(r,) for r in (1e-4, 9.75e-4, 1e-3, 0.02, 0.05)]),  # about 0.004 it is off by 84
+        *((*MORTGAGE, dtype, [(1e-10,), (3e-8,), (1e-5,), (0.005,), (-0.01,)]) for dtype in ("float32", "float64")),
         *((*SEPARABLE, dtype, [(7e6, 1.0), (1e5, 3.0), (0.3, 2.0), (-5.0, 1.0)]) for dtype in ("float32", "float64")),
         (*ENTANGLED, "float32", [(7e6, 1.0, 0.0), (1e5, 3.0, 1e-12), (0.3, 2.0, 1.0), (-5.0, 1.0, 2.0)]),
+        *((*PROBIT, dtype, [(6.0, 0.0), (14.0, 0.0), (-9.0, 1.0), (0.3, 1.0)]) for dtype in ("float32", "float64")),
+        *((*DECIBELS, dtype, [(100.0, 400.0), (-0.013, -42.05)]) for dtype in ("float32", "float64")),
+        ("x", "1 - (1 + erf(x/sqrt(2)))/2", "float32", [(8.72,), (-3.0,), (0.01,)]),
         *((*NORMS, dtype, [(10.0, 1.0, 2.0), (1e5, 1.0, 2.0), (3.0, 1.0, 1.0001)]) for dtype in ("float32", "float64")),
         *((*POWERS, dtype, [(2.0, 2.0001), (1e30, 1e29), (0.001, 5.0)]) for dtype in ("float32", "float64")),
         *((*FLOORED, dtype, [(-119.7,), (-0.5,), (0.3,), (90.0,)]) for dtype in ("float32", "float64")),

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from mpmath import mpf
+from nodes import forget_rules
 from torch import Tensor
 
 from gradgen import rewrite as rewriting
@@ -417,12 +418,12 @@ def test_a_rule_that_makes_it_worse_is_found(monkeypatch: pytest.MonkeyPatch) ->
     text = "y*cos(x)"
     assert worse(text) == []
     monkeypatch.setattr(rewriting, "RULES", (*rewriting.RULES, spoiling))
-    rewriting._rules_for.cache_clear()
+    forget_rules()
     try:
         assert worse(text)
     finally:
         monkeypatch.undo()
-        rewriting._rules_for.cache_clear()
+        forget_rules()
 
 
 def test_most_results_can_be_compared() -> None:

@@ -16,7 +16,7 @@ import sympy
 import torch
 from building import build
 from mpmath import mpf
-from nodes import parsed
+from nodes import forget_rules, parsed
 from rule_examples import EXAMPLES, Example, named
 from test_rules import UNITS, drawn
 
@@ -102,11 +102,11 @@ def without(rule: Rule) -> Iterator[None]:
     """Within, a rule is not in the table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rewriting, "RULES", tuple(other for other in RULES if other is not rule))
-        rewriting._rules_for.cache_clear()
+        forget_rules()
         try:
             yield
         finally:
-            rewriting._rules_for.cache_clear()
+            forget_rules()
 
 
 def test_every_rule_has_an_example() -> None:
