@@ -31,7 +31,7 @@ class Forms:
     def __init__(self, problem: Problem, alone: Alone | None = None) -> None:
         self.standing = Standing(problem)
         subproblems = Subproblems(self.standing, Forms, {} if alone is None else alone)
-        self._is_whole = alone is None
+        self._divides = alone is None and len(problem.tensors) == 1  # else other forms are better
         self._search = Search(self.standing, subproblems)
         self._singularities = Singularities(self.standing, subproblems)
         self._settled: dict[Node, Node] = {}
@@ -55,7 +55,7 @@ class Forms:
             standing.candidates.take(node, plain, is_smooth=plain in standing.switched)
             self._singularities.mend(node, looked_at)
             self._search.finish(node)
-            if self._is_whole:  # of a part other forms are better
+            if self._divides:
                 self._singularities.fill_by_division(node)
             self._found[node] = standing.forms[node], [note.what for note in standing.notes[node]]
         return True
