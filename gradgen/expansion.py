@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,9 +12,8 @@ from functools import cache, cached_property, reduce
 from mpmath import mpf
 
 from gradgen import interpolate, series, variables
-from gradgen.differentiate import gradient
-from gradgen.graph import CONDITIONS, Node, inputs_of, substitute, topological
-from gradgen.laurent import LARGEST, Laurent, NoSeriesError, is_no_number
+from gradgen.graph import CONDITIONS, Node, inputs_of, substitute
+from gradgen.laurent import Laurent, NoSeriesError, taylor
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
@@ -253,18 +251,11 @@ class Expansions:
             (term,) = rewrite([reduce(form.graph.add, products)])
             if self._poles.has(term, [variables.DIFFERENCE]):
                 continue
-            found = []
-            for k in range(order + _TERMS):
-                (at_zero,) = substitute([term], {d: zero})
-                if any(map(is_no_number, topological([at_zero]))):
-                    return  # a power of d that hangs on other inputs, or a branch that is not taken at 0
-                found.append(zero if self._poles.vanishes(at_zero) else at_zero / math.factorial(k))
-                try:
-                    (term,) = rewrite(gradient(term, [d]))
-                except NotImplementedError:
-                    break
-                if len(topological([term])) > LARGEST or self._poles.has(term, [variables.DIFFERENCE]):
-                    break
+            try:
+                every = taylor(term, d, self._poles, order + _TERMS)
+            except NoSeriesError:
+                return
+            found = [zero if self._poles.vanishes(one) else one for one in every]
             coefficients = rewrite(found[order:])
             if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))

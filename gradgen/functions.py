@@ -10,43 +10,46 @@ from sympy.codegen.cfunctions import exp2, expm1, hypot, log1p, log2, log10
 __all__ = ["exp2", "expm1", "hypot", "log1p", "log2", "log10", "logaddexp", "sigmoid", "softplus"]
 
 
-class sigmoid(Function):  # type: ignore[misc]  # noqa: N801 - spelled like SymPy's own functions
+class _OfExponentials(Function):  # type: ignore[misc]
+    """A function that SymPy can write by exponentials; of numbers it is what that is."""
+
+    @staticmethod
+    def written(*args: Expr) -> Expr:
+        raise NotImplementedError
+
+    @classmethod
+    def eval(cls, *args: Expr) -> Expr | None:
+        return cls.written(*args) if all(arg.is_number for arg in args) else None
+
+    def _eval_rewrite_as_exp(self, *args: Expr, **_: Any) -> Expr:
+        return self.written(*args)
+
+
+class sigmoid(_OfExponentials):  # noqa: N801 - spelled like SymPy's own functions
     """The logistic function, 1/(1 + exp(-x))."""
 
     nargs = 1
 
-    @classmethod
-    def eval(cls, x: Expr) -> Expr | None:
-        """Of numbers it is a number."""
-        return 1 / (1 + exp(-x)) if x.is_number else None
-
-    def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
+    @staticmethod
+    def written(x: Expr) -> Expr:
         return 1 / (1 + exp(-x))
 
 
-class softplus(Function):  # type: ignore[misc]  # noqa: N801
+class softplus(_OfExponentials):  # noqa: N801
     """log(1 + exp(x))."""
 
     nargs = 1
 
-    @classmethod
-    def eval(cls, x: Expr) -> Expr | None:
-        """Of numbers it is a number."""
-        return log(1 + exp(x)) if x.is_number else None
-
-    def _eval_rewrite_as_exp(self, x: Expr, **_: Any) -> Expr:
+    @staticmethod
+    def written(x: Expr) -> Expr:
         return log(1 + exp(x))
 
 
-class logaddexp(Function):  # type: ignore[misc]  # noqa: N801
+class logaddexp(_OfExponentials):  # noqa: N801
     """log(exp(x) + exp(y))."""
 
     nargs = 2
 
-    @classmethod
-    def eval(cls, x: Expr, y: Expr) -> Expr | None:
-        """Of numbers it is a number."""
-        return log(exp(x) + exp(y)) if x.is_number and y.is_number else None
-
-    def _eval_rewrite_as_exp(self, x: Expr, y: Expr, **_: Any) -> Expr:
+    @staticmethod
+    def written(x: Expr, y: Expr) -> Expr:
         return log(exp(x) + exp(y))

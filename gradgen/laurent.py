@@ -18,7 +18,7 @@ from gradgen.poles import Poles
 from gradgen.rewrite import rewrite
 
 _MORE = 3  # terms that are carried beyond those asked for; quotients use up some
-LARGEST = 150  # nodes of a derivative that becomes a coefficient
+_LARGEST = 150  # nodes of a derivative that becomes a coefficient
 
 
 class NoSeriesError(Exception):
@@ -68,7 +68,7 @@ class Laurent:
         if name not in inputs_of([node]):
             return _Series(0, (node, *[self._zero] * (self._count - 1)))
         if not self._poles.has(node, [name]):
-            return _Series(0, tuple(self._by_derivatives(node)))
+            return _Series(0, tuple(rewrite(taylor(node, self._d, self._poles, self._count))))
         exponent = node.args[1].number if node.op == "pow" else None
         if node.op == "add":
             return self._sum(*map(self._of, node.args))
@@ -78,21 +78,6 @@ class Laurent:
             base = self._of(node.args[0])
             return reduce(self._product, [base if exponent > 0 else self._inverse(base)] * abs(int(exponent)))
         raise NoSeriesError
-
-    def _by_derivatives(self, node: Node) -> list[Node]:
-        found: list[Node] = []
-        for k in range(self._count):
-            (at_zero,) = substitute([node], {self._d: self._zero})
-            if any(map(is_no_number, topological([at_zero]))):
-                raise NoSeriesError  # a power of d that hangs on other inputs, or a branch that is not taken at 0
-            found.append(at_zero / math.factorial(k))
-            try:
-                (node,) = rewrite(gradient(node, [self._d]))
-            except NotImplementedError:
-                break
-            if len(topological([node])) > LARGEST or self._poles.has(node, [str(self._d.value)]):
-                break
-        return rewrite(found)
 
     def _normal(self, found: _Series) -> _Series:
         """A series that begins with what is not 0."""
@@ -124,6 +109,27 @@ def _convolved(a: Sequence[Node], b: Sequence[Node], k: int, places: range) -> N
     return reduce(operator.add, (a[i] * b[k - i] for i in places))
 
 
-def is_no_number(node: Node) -> bool:
+def taylor(node: Node, d: Node, poles: Poles, count: int) -> list[Node]:
+    """The coefficients of a node that is a number where d is 0, by its derivatives, as far as these are short.
+
+    Raises:
+        NoSeriesError: it has a power of d that hangs on other inputs, or a branch that is not taken at 0.
+    """
+    found: list[Node] = []
+    for k in range(count):
+        (at_zero,) = substitute([node], {d: d.graph.const(0)})
+        if any(map(_is_no_number, topological([at_zero]))):
+            raise NoSeriesError
+        found.append(at_zero / math.factorial(k))
+        try:
+            (node,) = rewrite(gradient(node, [d]))
+        except NotImplementedError:
+            break
+        if len(topological([node])) > _LARGEST or poles.has(node, [str(d.value)]):
+            break
+    return found
+
+
+def _is_no_number(node: Node) -> bool:
     """Whether a node is a power of 0, or a number that is infinite or none."""
     return (node.op == "pow" and node.args[0].is_number(0)) or (node.number is not None and not node.number.is_finite)
