@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -20,6 +21,8 @@ SUMMED = frozenset({"gamma", "loggamma", "digamma", "polygamma", "bessel_j", "be
 
 _MOST_KEPT = 1 << 14
 
+_PLAIN = {"add": operator.add, "mul": operator.mul, "xmul": operator.mul}  # always real, and most of what there is
+
 
 def values(order: Iterable[Node], point: Mapping[str, Any], known: Mapping[Node, Any] | None = None) -> dict[Node, Any]:
     """The values of nodes, as `evaluated` gives them.
@@ -32,7 +35,8 @@ def values(order: Iterable[Node], point: Mapping[str, Any], known: Mapping[Node,
     found = dict(known or {})
     for node in order:
         if node not in found:
-            found[node] = evaluated(node, [found[arg] for arg in node.args], point)
+            args = [found[arg] for arg in node.args]
+            found[node] = _PLAIN[node.op](*args) if node.op in _PLAIN else evaluated(node, args, point)
     return found
 
 

@@ -32,6 +32,10 @@ _STEP = 256  # bits; numbers of a formula are had in as many of these as are nee
 _LABORIOUS = PRIMITIVES.keys() - FUNCTIONS.keys() | {"erf", "erfc"} | evaluate.SUMMED
 _LABORIOUS |= {product for product, name in PRODUCTS.items() if name in _LABORIOUS}
 
+# What to doubles is 0, or infinite, where something on the way underflows or overflows.
+_EXPONENTIALS = frozenset({"exp", "expm1", "sech", "sigmoid", "logistic_density", "softplus", "logaddexp"})
+_EXPONENTIALS |= {product for product, name in PRODUCTS.items() if name in _EXPONENTIALS}
+
 # Of functions that can lose bits, how many, from the exponents of operands and result.
 _CANCELLING: dict[str, Callable[..., float]] = {
     "add": lambda a, b, result: max(a, b) - result,
@@ -56,7 +60,9 @@ def in_doubles(
             context.clear_flags()
             value = gmpy2.mul_2exp(compute(*map(gmpy2.mpfr, args)), power)
             nearest = float(value)
-            if context.invalid or is_beyond(context) or not math.isfinite(nearest):
+            if op in _EXPONENTIALS and (context.underflow or math.isinf(nearest)) and not context.invalid:
+                found.append((nearest, 0.0, nearest != 0))
+            elif context.invalid or is_beyond(context) or not math.isfinite(nearest):
                 found.append(None)
             else:
                 found.append((nearest, float(value - nearest), value.is_integer()))

@@ -74,7 +74,7 @@ def forms(node: Node, powers: bool = True) -> Iterator[tuple[Node, str]]:
     sizes = [below for below in topological([node]) if below.op == "abs" and below.args[0] in inputs]
     makers: list[Callable[[Node], _Fraction]] = [
         _Exponential,
-        *([_Shifted] if _has_shifts(node) else []),
+        *([_Shifted] if _shifts(node) else []),
         *(partial(_Power, x=x) for x in (*sizes, *inputs) if powers),
     ]
     of_exponential: _Fraction | None = None
@@ -149,10 +149,18 @@ _WRITTEN_OUT: dict[str, Callable[[Node], Node]] = {
 }
 
 
-def _has_shifts(node: Node) -> bool:
-    """Whether a number is added in the argument of an exponential."""
+def _shifts(node: Node) -> list[Expr]:
+    """The numbers that are added in arguments of exponentials."""
     of_exponential = (below for below in topological([node]) if below.op in (*OF_EXPONENTIAL, *_IN_EXPONENTS))
-    return any(item is None for below in of_exponential for arg in below.args for _, item in terms(arg))
+    return [number for below in of_exponential for arg in below.args for number, item in terms(arg) if item is None]
+
+
+def _step(number: Expr, others: Sequence[Expr]) -> Expr:
+    """What a number and those that are in a rational ratio to it are multiples of; its size if these would be large."""
+    ratios = [ratio for ratio in (other / number for other in others) if ratio.is_Rational]
+    common = reduce(sympy.gcd, ratios, sympy.S.One)
+    is_step = all(abs(ratio / common) <= _MOST_DEGREE for ratio in (*ratios, sympy.S.One))
+    return abs(number * common) if is_step else abs(number)
 
 
 def by_branches(node: Node, forms: Callable[[Node], Iterator[tuple[Node, str]]]) -> Iterator[tuple[Node, str]]:
@@ -302,7 +310,11 @@ class _Fraction:
         if node.op == "pow" and node.args[1].number is not None and node.args[1].number.is_Integer:
             return self.value(node.args[0]) ** node.args[1].number
         leaf = self.leaf(node)
-        return self.atoms.setdefault(node, _stand_in(len(self.atoms))) if leaf is None else leaf
+        return self.atom(node) if leaf is None else leaf
+
+    def atom(self, node: Node) -> Symbol:
+        """What stands for a node in the coefficients."""
+        return self.atoms.setdefault(node, _stand_in(len(self.atoms)))
 
     # The forms
 
@@ -439,8 +451,9 @@ class _Exponential(_Fraction):
         result: Expr = sympy.S.One
         rest: list[tuple[Expr, Node | None]] = []
         for number, item in terms(argument):
-            if item is None and self.is_factor(number):
-                result *= sympy.exp(number)
+            factor = self.factor(number) if item is None else None
+            if factor is not None:
+                result *= factor
             elif item is not None and item.op == "softplus" and number.is_Integer:
                 result *= (1 + self.exponential(item.args[0])) ** number
             elif item is not None and item.op == "logaddexp" and number.is_Integer:
@@ -449,9 +462,10 @@ class _Exponential(_Fraction):
                 rest.append((number, item))
         return result * _G ** self.multiple({item: number for number, item in rest}) if rest else result
 
-    def is_factor(self, number: Expr) -> bool:
-        """Whether a number that is added in an exponent is written as a factor."""
-        return bool(sympy.exp(number).is_Rational)
+    def factor(self, number: Expr) -> Expr | None:
+        """exp(number), of a number that is added in an exponent, where that is written as a factor."""
+        value = sympy.exp(number)
+        return value if value.is_Rational else None
 
     def multiple(self, argument: dict[Node | None, Expr]) -> Expr:
         """How often a sum, as numbers by term, holds the base; the first sum asked about is the base."""
@@ -503,17 +517,25 @@ class _Exponential(_Fraction):
 
 
 class _Shifted(_Exponential):
-    """The same where exponents differ by numbers, as in (exp(x + 1) - 2)/(exp(x) + 5)."""
+    """The same where exponents differ by numbers, as in (exp(x + 1) - 2)/(exp(x) + 5).
+
+    Symbols stand for the exponentials of these: to SymPy exp(13.1/4) and exp(40.1/5) are powers of exp(1/200).
+    """
 
     def __init__(self, node: Node) -> None:
+        self.shifts = _shifts(node)
         self.is_one = False
         super().__init__(node)
         if not self.is_one:
             raise _NotRationalError
 
-    def is_factor(self, number: Expr) -> bool:
-        self.is_one = self.is_one or not super().is_factor(number)
-        return bool(abs(number) < _MOST_SHIFT)
+    def factor(self, number: Expr) -> Expr | None:
+        known = super().factor(number)
+        if known is not None or abs(number) >= _MOST_SHIFT:
+            return known
+        self.is_one = True
+        step = _step(number, self.shifts)
+        return self.atom(self.graph.const(sympy.exp(step))) ** (number / step)
 
 
 class _Plain(_Exponential):

@@ -87,7 +87,9 @@ class Subproblems:
         """
         known = self._alone
         if names and (part, names) not in known and len(known) < _MOST_ALONE:
-            known[part, names] = self._best(part, names) if self._has_others(part, names) else part
+            known[part, names] = part  # where its own form asks for it
+            if self._has_others(part, names):
+                known[part, names] = self._best(part, names)
         return known.get((part, names), part)
 
     def _best(self, part: Node, names: tuple[str, ...]) -> Node:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from gradgen import (
     relative,
     series,
     squares,
+    subproblems,
     variables,
 )
 from gradgen.candidates import _by_sign
@@ -49,10 +50,10 @@ from gradgen.model import FORMATS, Program
 from gradgen.plan import Operation, plan
 from gradgen.primitives import PRIMITIVES
 from gradgen.printers.base import Printer
-from gradgen.quality import BAR
+from gradgen.quality import BAR, Quality
 from gradgen.references import References
 from gradgen.rewrite import factored, in_exponentials, rewrite
-from gradgen.standing import Problem
+from gradgen.standing import Problem, Standing
 
 pytestmark = pytest.mark.few(every_day=1, slow=6)
 
@@ -102,6 +103,8 @@ RATIONAL = [
     "sqrt(k + x**2)",
     "1/(1 + abs(x)) - abs(x)/(1 + abs(x))**2",
     "x*y/(x + y)**2",
+    "(exp(x + 1) - 2)/(exp(x) + 5*exp(-2))",
+    "x/(exp((13 - x)/4) - 1) + (x - 8)/(exp((x - 8)/2) - 1)",
 ]
 
 
@@ -112,6 +115,20 @@ def test_rational_forms_are_the_same_function(text: str) -> None:
     assert forms
     for form, _ in forms:
         agree(node, form)
+
+
+def test_exponentials_of_numbers_are_symbols_to_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes them for powers of one with the greatest common divisor, of thousands, which takes minutes."""
+    seen: list[sympy.Expr] = []
+    lowest_terms = rational._lowest_terms
+    monkeypatch.setattr(rational, "_lowest_terms", lambda value: seen.append(value) or lowest_terms(value))
+    for text in (
+        "x/(exp((sympy.Rational('13.1') - x)/4) - 1)",
+        "(exp(x + 1) + exp(2 - x))/(3 + exp(x - sympy.Rational(1, 3)))",
+    ):
+        assert [*rational.forms(parsed(text))]
+    assert any(len(value.free_symbols) > 2 for value in seen)
+    assert not any(value.has(sympy.exp, sympy.E) for value in seen)
 
 
 @pytest.mark.parametrize("k", [-1.5, 0.0])
@@ -125,6 +142,30 @@ def test_rational_forms_hold_for_hyper_parameters_of_any_sign(text: str, k: floa
 @pytest.mark.parametrize("text", ["sin(x)", "exp(x*y) + exp(x)", "x + y", "floor(x)", "exp(x)**k"])
 def test_what_is_no_rational_function_has_no_such_form(text: str) -> None:
     assert [how for _, how in rational.forms(parsed(text)) if how.startswith("as a rational")] == []
+
+
+def test_parts_that_ask_for_further_parts_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subproblems.Subproblems, "_has_others", lambda *_: True)
+    asked: list[Node] = []
+
+    class Solution:
+        def __init__(self, problem: Problem, known: subproblems.Alone) -> None:
+            self.alone = subproblems.Subproblems(standing, Solution, known).alone
+
+        def uncompensated(self, part: Node) -> Iterator[tuple[Node, list[str]]]:
+            asked.append(part)
+            self.alone(part, ("x",))
+            yield self.alone(part * part, ("x",)), []
+
+        def sound(self, part: Node) -> Quality:
+            return standing.sound[node]
+
+        quality = sound
+
+    node = parsed("x*exp(x)")
+    standing = Standing(Problem([node], [], ("x",), {}))
+    assert subproblems.Subproblems(standing, Solution, {}).alone(node, ("x",)) is node
+    assert len(asked) == len(set(asked)) == subproblems._MOST_ALONE
 
 
 LESS = ["x*tanh(softplus(x))", "1/cosh(x)", "x/cosh(x)", "(1 + x)/(1 + exp(-x))", "x**2*exp(-x)/(1 + exp(x))"]

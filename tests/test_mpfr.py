@@ -143,8 +143,27 @@ def test_doubles_and_what_they_lack(power: int) -> None:
         assert nearest == float(exact)
         assert not is_whole
         assert abs(nearest + mpf(rest) - exact) <= exact * mpf(2) ** -60 or power == 0  # where the rest vanishes
-    assert mpfr.in_doubles("exp", [[1e30], [0.0]], 64) == [None, (1.0, 0.0, True)]
+    assert mpfr.in_doubles("gamma", [[1e30], [1.0]], 64) == [None, (1.0, 0.0, True)]
     assert mpfr.in_doubles("bessel_i", [[0.0, 1.0]], 64) == [None]
+
+
+OVERFLOWING = {
+    ("exp", (1e30,)): (math.inf, 0.0, True),
+    ("exp", (-1e30,)): (0.0, 0.0, False),
+    ("mul_exp", (-1e300, -1e30)): (-0.0, 0.0, False),
+    ("mul_exp", (-1e-300, 1e30)): (-math.inf, 0.0, True),
+    ("sigmoid", (1e30,)): (1.0, 0.0, True),
+    ("softplus", (0.1 * 2.0**70,)): (0.1 * 2.0**70, 0.0, True),
+    ("logaddexp", (-1e30, 0.5)): (0.5, 0.0, True),
+    ("mul_exp", (0.0, 1e30)): None,
+    ("exp", (math.nan,)): None,
+}
+
+
+@pytest.mark.parametrize(("op", "args"), OVERFLOWING)
+def test_exponentials_in_doubles_that_are_out_of_range(op: str, args: tuple[float, ...]) -> None:
+    (found,) = mpfr.in_doubles(op, [args], 64)
+    assert repr(found) == repr(OVERFLOWING[op, args])
 
 
 @pytest.mark.parametrize("precision", [300, 3337, 5605])
