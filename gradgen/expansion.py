@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
@@ -12,7 +12,7 @@ from functools import cache, cached_property, reduce
 from mpmath import mpf
 
 from gradgen import interpolate, series, variables
-from gradgen.graph import CONDITIONS, Node, inputs_of, substitute
+from gradgen.graph import CONDITIONS, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.laurent import Laurent, NoSeriesError, taylor
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
@@ -23,6 +23,7 @@ _TERMS = 9  # of a series whose coefficients are functions of other inputs, beyo
 _DIVIDED = 6  # of one whose coefficients are quotients of such
 _HIGHEST_POLE = 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
+_OF_SUMS = ("acos", "asin", "acosh")
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
 
@@ -197,6 +198,14 @@ class Expansions:
         for form, change in variables.in_differences(node, self._tensors):
             known.add(change.place)
             yield from self._in_difference(form, change)
+        yield from self.at_sums(node, known)
+        for change in variables.meetings(node, self._tensors):
+            (moved,) = change.moved([node])
+            if self._poles.vanishes(substitute([moved], {change.variable: node.graph.const(0)})[0]):
+                yield from self._by_derivatives(moved, change, least=0)
+
+    def at_sums(self, node: Node, known: Container[Node] = ()) -> Iterator[Expansion]:
+        """Where sums in a node are zero, and it is no number: but for some that are known, where only derivatives are."""
         poles = []
         for change in variables.sums(node, self._tensors):
             (moved,) = change.moved([node])
@@ -205,12 +214,9 @@ class Expansions:
                 poles.append((moved, change))
                 if change.place not in known:
                     yield from self._in_difference(form, change)
+                yield from self._in_root(node, change)
         for moved, change in poles:
             yield from self._by_derivatives(moved, change)
-        for change in variables.meetings(node, self._tensors):
-            (moved,) = change.moved([node])
-            if self._poles.vanishes(substitute([moved], {change.variable: node.graph.const(0)})[0]):
-                yield from self._by_derivatives(moved, change, least=0)
 
     def in_powers(self, node: Node, names: Iterable[str]) -> Iterator[Expansion]:
         """A node in powers of each of some inputs, with hyper-parameters and other inputs in the coefficients."""
@@ -242,6 +248,20 @@ class Expansions:
             for fixed, varying, variable in _functions_of_one(multiple, [variables.PRODUCT]):
                 if variable.value == variables.PRODUCT and name not in inputs_of([fixed]):
                     yield Expansion(multiple, fixed, varying, variable, change.back(product), change=change)
+
+    def _in_root(self, node: Node, change: Change) -> Iterator[Expansion]:
+        """A node as something fixed times a function of the root of a sum d: acos(1 - d)/sqrt(d)."""
+        for sign in (1, -1):
+            (solution,) = substitute([change.solution], {change.variable: sign * change.variable})
+            place = change.place if sign > 0 else written_out(-change.place)
+            total = replace(change, place=place, solution=written_out(solution))
+            (moved,) = rewrite(map(_with_sums_written_out, total.moved([node])))
+            for form, root in variables.in_roots(moved, [variables.DIFFERENCE]):
+                for fixed, varying, v in _functions_of_one(form, [variables.ROOT]):
+                    if v.value == variables.ROOT:
+                        (solution,) = substitute([total.solution], {total.variable: v**2})
+                        of_root = Change(total.back(root), v, total.pivot, solution)
+                        yield Expansion(form, fixed, varying, v, of_root.place, change=of_root)
 
     def _by_derivatives(self, form: Node, change: Change, least: int = 1) -> Iterator[Expansion]:
         """A form in powers of a difference or an input d, if it is 0/0 there: derivatives of form*d**p by d."""
@@ -285,6 +305,15 @@ class Expansions:
         for fixed, varying, variable in _functions_of_one(part, self._tensors):
             if variable.op == "input" and self._poles.has(varying, [str(variable.value)]):
                 yield Expansion(part, fixed, varying, variable, variable, whole)
+
+
+def _with_sums_written_out(node: Node) -> Node:
+    """The node with acos(1 - d) for acos((2 - 2*d)/2), and the like: rules tell what these are where d is small."""
+    new: dict[Node, Node] = {}
+    for below in topological([node]):
+        changed = rebuilt(below, new)
+        new[below] = node.graph.apply(below.op, written_out(changed.args[0])) if below.op in _OF_SUMS else changed
+    return new[node]
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

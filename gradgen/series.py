@@ -7,6 +7,7 @@ node; a function of the table enters with its Taylor coefficients at the constan
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
@@ -18,10 +19,10 @@ from mpmath import mpf
 from mpmath.libmp import NoConvergence
 
 from gradgen.evaluate import evaluated, values
-from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, substitute, topological
+from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.mpfr import precise
 from gradgen.mpfr_functions import Number, lifted, lowered
-from gradgen.primitives import PRIMITIVES
+from gradgen.primitives import PRIMITIVES, PRODUCTS
 from gradgen.rewrite import factors
 
 TERMS = 44  # that are carried; quotients use up some
@@ -173,13 +174,13 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
     That is the series of root * variable**order, as far as it is known; None where there is none, or so many of its
     first terms are 0 that it is nothing near zero.
     """
-    order = topological([root], stop={variable})
-    if len(order) > _MOST_NODES:
+    if len(topological([root], stop={variable})) > _MOST_NODES:
         return None
     with mpmath.workdps(_DIGITS), precise():
         known: dict[Node, _Series] = {}
         try:
-            for node in order:
+            root = _as_taken(root, variable)
+            for node in topological([root], stop={variable}):
                 if node.op not in CONDITIONS:
                     known[node] = _expanded(node, known, variable)
         except _NoSeriesError:
@@ -203,8 +204,6 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     if node.number is not None:
         return _steady(lifted(evaluated(node, [], {})))
     args = [known.get(arg) for arg in node.args]
-    if node.op == "where":
-        return _branch(node, known, variable)
     if node.op == "add":
         return args[0] + args[1]  # type: ignore[operator]
     if node.op == "mul":
@@ -231,25 +230,54 @@ def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series
     return args[0].through(row.mpmath)  # type: ignore[union-attr]
 
 
-# expm1(k*x)/k, log1p(k*x)/k and their derivatives by k, of two series
+def _angle(y: _Series, x: _Series) -> _Series:
+    """atan2(y, x), where that is analytic: not for y = 0 where x is not positive."""
+    if x.low == 0 and x[0] > 0:
+        return (y * x.power(-1)).through(mpmath.atan)
+    if y.low or not y.c:
+        raise _NoSeriesError
+    right = gmpy2.const_pi() / 2
+    return _steady(right if y[0] > 0 else -right) - (x * y.power(-1)).through(mpmath.atan)
+
+
+def _product(function: Callable[[mpf], mpf], r: _Series, t: _Series) -> _Series:
+    return r * t.through(function)
+
+
+# Functions of two series; expm1(k*x)/k, log1p(k*x)/k and their derivatives by k among them
 _OF_TWO: dict[str, Callable[..., _Series]] = {
+    "logaddexp": lambda a, b: b + (a - b).through(PRIMITIVES["softplus"].mpmath),
     "exprel": lambda k, x: (k * x).through(mpmath.expm1) * k.power(-1),
     "dexprel": lambda k, x: ((k * x).through(mpmath.exp) * k * x - (k * x).through(mpmath.expm1)) * k.power(-2),
     "logrel": lambda k, x: (k * x).through(mpmath.log1p) * k.power(-1),
     "dlogrel": lambda k, x: ((k * x + _steady(1)).power(-1) * k * x - (k * x).through(mpmath.log1p)) * k.power(-2),
+    "atan2": _angle,
+    **dict.fromkeys(("damp", "xmul"), operator.mul),
+    **{name: partial(_product, PRIMITIVES[of].mpmath) for name, of in PRODUCTS.items()},
 }
 _NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "not", "given", "rest"})
 
 
-def _branch(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
-    """The branch of a selection that is taken on both sides of zero."""
-    graph: Graph = node.graph
+def _as_taken(root: Node, variable: Node) -> Node:
+    """The root with the branches of selections that are taken on both sides of zero."""
+    new: dict[Node, Node] = {variable: variable}
+    for node in topological([root], stop={variable}):
+        if node.op == "where":
+            new[node] = new[node.args[1] if _is_met(node.args[0], variable) else node.args[2]]
+        elif node is not variable:
+            new[node] = rebuilt(node, new)
+    return new[root]
+
+
+def _is_met(condition: Node, variable: Node) -> bool:
+    """Whether a condition holds beside zero."""
+    graph: Graph = condition.graph
     point = graph.input("series variable")
-    (condition,) = substitute([node.args[0]], {variable: point})
-    taken = {_holds(condition, {str(point.value): side * _BESIDE}) for side in (1, -1)}
-    if len(taken) != 1:
+    (condition,) = substitute([condition], {variable: point})
+    found = {_holds(condition, {str(point.value): side * _BESIDE}) for side in (1, -1)}
+    if len(found) != 1:
         raise _NoSeriesError
-    return known[node.args[1] if taken.pop() else node.args[2]]
+    return found.pop()
 
 
 def _holds(condition: Node, point: dict[str, mpf]) -> bool:

@@ -57,15 +57,22 @@ class Singularities:
         if self._patch_within(node, is_as_good=True):
             return
         found = itertools.chain(self._expansions.of(node), self._in_argument(node))
-        is_patched = False
+        is_patched = is_settled = False
         for expansion in found:
-            is_patched = bool(self._patch_near(node, expansion)) or is_patched
-            if is_patched and not isinstance(expansion, Meeting):  # of which the best is taken, by another difference
+            if is_settled and not self._has_pole_at(self._standing.forms[node], expansion):
+                continue
+            if self._patch_near(node, expansion):
+                is_patched = True
+                if not isinstance(expansion, Meeting):  # of which the best is taken, by another difference
+                    is_settled = True
+                    if node in self._standing.filled:
+                        return
+        if is_patched or self._patch_within(node, is_as_good=False):
+            return
+        form = self._standing.forms[node]
+        if form is not node and len(self._standing.tensors) == 1:  # which may have poles that the node does not show
+            if any(self._patch_near(node, expansion) for expansion in self._expansions.at_sums(form)):
                 return
-        if is_patched:
-            return
-        if self._patch_within(node, is_as_good=False):
-            return
         whole = factored(node)
         at = self._standing.inputs_with_poles(self._standing.forms[node])
         for part in [*self._expansions.parts(whole, at)]:

@@ -621,6 +621,37 @@ def test_removable_points_of_several_inputs(
         assert found == pytest.approx(expected, rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize(
+    ("formula", "points", "value", "slope"),
+    [
+        ("acos(x)/sqrt(1 - x**2)", [1.0, 1 - 2.0**-20, 0.999, 0.7, -0.6], 1, -1 / 3),
+        ("acos((x - 1)/2)/(2*sin(acos((x - 1)/2)))", [3.0, 3 - 2.0**-20, 2.9, -0.4], 0.5, -1 / 12),  # of rotations
+        ("acos(1 - x)/sqrt(x)", [0.0, 1e-30, 1e-5, 0.3, 1.6], math.sqrt(2), math.sqrt(2) / 12),
+        ("acosh(x)/sqrt(x**2 - 1)", [1.0, 1 + 2.0**-20, 1.3, 30.0], 1, -1 / 3),
+        ("log(cosh(x))/x", [0.0, 1e-9, 0.0156160425, -0.5, 3.0], 0, 0.5),
+    ],
+)
+def test_removable_points_at_the_ends_of_domains(
+    formula: str, points: list[float], value: float, slope: float, tmp_path: Path
+) -> None:
+    """The first point is one, where the value and the slope from within are given; beyond it there is no number."""
+    module, (spec,) = build(f"@op\ndef f(x):\n    return {formula}\n", tmp_path)
+    reference, quantities = Reference(spec, {}, 1075), [Quantity(0, ()), Quantity(0, ("x",))]
+    for path, dtype in itertools.product(("cpu", "torch"), ("float32", "float64")):
+        x = torch.tensor(points, dtype=getattr(torch, dtype), requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            out = module.f(x)
+            (grad,) = torch.autograd.grad(out.sum(), x)
+            assert module.f(2 * x[:1] - x[2]).isnan() or "cosh(x))" in formula
+        assert [out[0].item(), grad[0].item()] == pytest.approx([value, slope], rel=4 * torch.finfo(x.dtype).eps)
+        for at, *found in list(zip(x.tolist(), out.tolist(), grad.tolist(), strict=True))[1:]:
+            exact = reference({"x": at}, quantities)
+            for quantity, computed in zip(quantities, found, strict=True):
+                off = error(computed, exact[quantity], dtype)
+                assert off is not None
+                assert off <= 4, (path, dtype, quantity, at, computed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("signature", "formula", "points"),
