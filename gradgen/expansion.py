@@ -205,7 +205,7 @@ class Expansions:
                 yield from self._by_derivatives(moved, change, least=0)
 
     def at_sums(self, node: Node, known: Container[Node] = ()) -> Iterator[Expansion]:
-        """Where sums in a node are zero, and it is no number: but for some that are known, where only derivatives are."""
+        """Where a sum in a node is zero, and the node no number; at places that are known by derivatives alone."""
         poles = []
         for change in variables.sums(node, self._tensors):
             (moved,) = change.moved([node])

@@ -69,10 +69,10 @@ class Singularities:
                         return
         if is_patched or self._patch_within(node, is_as_good=False):
             return
-        form = self._standing.forms[node]
-        if form is not node and len(self._standing.tensors) == 1:  # which may have poles that the node does not show
-            if any(self._patch_near(node, expansion) for expansion in self._expansions.at_sums(form)):
-                return
+        form, is_of_one = self._standing.forms[node], len(self._standing.tensors) == 1
+        shown = self._expansions.at_sums(form) if is_of_one and form is not node else ()  # poles the node does not show
+        if any(self._patch_near(node, expansion) for expansion in shown):
+            return
         whole = factored(node)
         at = self._standing.inputs_with_poles(self._standing.forms[node])
         for part in [*self._expansions.parts(whole, at)]:

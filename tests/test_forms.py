@@ -356,8 +356,8 @@ def test_series(text: str) -> None:
     order, leading = found
     assert order == ORDERS.get(text, 0)
     with mpmath.workdps(100):
-        for computed, text in zip(leading, SERIES[text], strict=False):
-            exact = mpmath.log(2) if text == "LOG_2" else mpmath.fraction(*Fraction(text).as_integer_ratio())
+        for computed, c in zip(leading, SERIES[text], strict=False):
+            exact = mpmath.log(2) if c == "LOG_2" else mpmath.fraction(*Fraction(c).as_integer_ratio())
             assert abs(computed - exact) < mpf(10) ** -60
 
 
