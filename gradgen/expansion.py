@@ -167,6 +167,14 @@ class Radial(Expansion):
         return rewrite([form])[0]
 
 
+@dataclass(frozen=True)
+class OfAngle(Radial):
+    """The same of the quotient of a norm and an input, in whose angle it is, times products of what that is made of."""
+
+    def series(self) -> tuple[int, list[mpf]] | None:
+        return None if self._series is None or any(pole for pole, _ in self._series) else (0, [])
+
+
 class Expansions:
     """The places in an op where a removable singularity may be.
 
@@ -184,7 +192,11 @@ class Expansions:
         for form in dict.fromkeys((node, factored(node))):
             for fixed, varying, variable in _functions_of_one(form, self._tensors):
                 yield Expansion(form, fixed, varying, variable, variable)
-        others = ((variables.PRODUCT, variables.in_products), (variables.ROOT, variables.in_roots))
+        others = (
+            (variables.PRODUCT, variables.in_products),
+            (variables.ROOT, variables.in_roots),
+            (variables.PRODUCT, variables.in_angles),
+        )
         for name, stands_for in others:
             for form, place in stands_for(node, self._tensors):
                 for fixed, varying, variable in _functions_of_one(form, [name]):
@@ -194,6 +206,11 @@ class Expansions:
             form = reduce(node.graph.add, (fixed * varying for fixed, varying in products))
             variable = node.graph.input(variables.NORM)
             yield Radial(form, node.graph.const(1), form, variable, norm, products=tuple(products))
+        for ways, quotient in variables.in_angles_of_norms(node, self._tensors):
+            for products in ways:
+                form = reduce(node.graph.add, (fixed * varying for fixed, varying in products))
+                variable = node.graph.input(variables.PRODUCT)
+                yield OfAngle(form, node.graph.const(1), form, variable, quotient, products=tuple(products))
         known = set()
         for form, change in variables.in_differences(node, self._tensors):
             known.add(change.place)

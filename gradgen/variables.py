@@ -352,6 +352,62 @@ def in_roots(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
             yield factored(_with_roots_of_squares(form, moved)), root
 
 
+def in_angles(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]:
+    """The node as a function of p = a/b for each atan2(a, b) in it, which is atan(p) where b is positive; and a/b."""
+    p = node.graph.input(PRODUCT)
+    for a, b in _angles(node, tensors):
+        (form,) = substitute(_of_quotient(node, a, b), {a: p * b})
+        yield factored(rewrite([form])[0]), a / b
+
+
+def in_angles_of_norms(node: Node, tensors: Sequence[str]) -> Iterator[tuple[list[Products], Node]]:
+    """The same where a is a norm: sums of products of its components and a function of p, in several ways; and a/b."""
+    p, moved = node.graph.input(PRODUCT), node.graph.input(NORM)
+    for a, b in _angles(node, tensors):
+        if a.op == "hypot":
+            (form,) = _of_quotient(node, a, b)
+            ways = [_parted(substitute([x * y for x, y in products], {moved: p * b})) for products in _in_norm(form, a)]
+            yield ways, a / b
+
+
+def _angles(node: Node, tensors: Sequence[str]) -> list[tuple[Node, Node]]:
+    """What the angles in a node are between: something with an input in it, and another input."""
+    order = topological([node])
+    pairs = dict.fromkeys((below.args[0], below.args[1]) for below in order if below.op == "atan2")
+    return [(a, b) for a, b in pairs if tensors_of(a, tensors) and b.value in tensors and b not in topological([a])]
+
+
+def _of_quotient(node: Node, a: Node, b: Node) -> list[Node]:
+    """A node in terms of a, b and p = a/b, with atan(p) for the angle between them and b*hypot(p, 1) for their norm."""
+    graph, p = node.graph, node.graph.input(PRODUCT)
+    norm, order = graph.apply("hypot", p, 1), topological([node])
+    new = {graph.apply("atan2", a, b): graph.apply("atan", p)}
+    for length in [below for below in order if below.op == "hypot" and {*below.args} == {a, b}]:
+        new |= {side: _component(side.args[0], a, b) / norm for side in order if _is_direction(side, length)}
+        new[length] = norm * b
+    return substitute([node], new)
+
+
+def _component(side: Node, a: Node, b: Node) -> Node:
+    return side.graph.input(PRODUCT) if side is a else side / b
+
+
+def _is_direction(node: Node, norm: Node) -> bool:
+    return node.op == "unit" and node.args[1] is norm
+
+
+def _parted(parts: Sequence[Node]) -> Products:
+    """The sum of some nodes as one of products of what is free of p and a function of p."""
+    graph, found = parts[0].graph, dict[frozenset[Factor], Node]()
+    for number, item in terms(written_out(rewrite([reduce(graph.add, parts)])[0])):
+        more, product = factors(item) if item is not None else (1, [])
+        powers = powers_of(product)
+        varying = {base: power for base, power in powers.items() if PRODUCT in inputs_of([base])}
+        fixed = frozenset((base, power) for base, power in powers.items() if power and base not in varying)
+        found[fixed] = found.get(fixed, graph.const(0)) + number * more * _multiplied(varying, graph)
+    return [(_multiplied(dict(fixed), graph), varying) for fixed, varying in found.items()]
+
+
 def _with_roots_of_squares(node: Node, v: Node) -> Node:
     """The node with v*sqrt(u) for sqrt(v**2*u), where v is not negative."""
     new: dict[Node, Node] = {}
