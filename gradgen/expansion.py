@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 
+import sympy
 from mpmath import mpf
 
 from gradgen import interpolate, series, variables
-from gradgen.graph import CONDITIONS, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.laurent import Laurent, NoSeriesError, taylor
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
@@ -23,7 +24,7 @@ _TERMS = 9  # of a series whose coefficients are functions of other inputs, beyo
 _DIVIDED = 6  # of one whose coefficients are quotients of such
 _HIGHEST_POLE = 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
-_OF_SUMS = ("acos", "asin", "acosh")
+_WITH_ENDS = ("acos", "asin", "acosh")
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
 
@@ -231,7 +232,7 @@ class Expansions:
                 poles.append((moved, change))
                 if change.place not in known:
                     yield from self._in_difference(form, change)
-                yield from self._in_root(node, change)
+            yield from self._in_root(node, change)
         for moved, change in poles:
             yield from self._by_derivatives(moved, change)
 
@@ -272,7 +273,7 @@ class Expansions:
             (solution,) = substitute([change.solution], {change.variable: sign * change.variable})
             place = change.place if sign > 0 else written_out(-change.place)
             total = replace(change, place=place, solution=written_out(solution))
-            (moved,) = rewrite(map(_with_sums_written_out, total.moved([node])))
+            (moved,) = rewrite([_with_roots(*total.moved([node]), change.variable)])
             for form, root in variables.in_roots(moved, [variables.DIFFERENCE]):
                 for fixed, varying, v in _functions_of_one(form, [variables.ROOT]):
                     if v.value == variables.ROOT:
@@ -324,13 +325,26 @@ class Expansions:
                 yield Expansion(part, fixed, varying, variable, variable, whole)
 
 
-def _with_sums_written_out(node: Node) -> Node:
-    """The node with acos(1 - d) for acos((2 - 2*d)/2), and the like: rules tell what these are where d is small."""
+def _with_roots(node: Node, d: Node) -> Node:
+    """The node with 2*asin(sqrt(d/2)) for acos(1 - d), and the like: functions at the ends of domains by roots."""
     new: dict[Node, Node] = {}
     for below in topological([node]):
         changed = rebuilt(below, new)
-        new[below] = node.graph.apply(below.op, written_out(changed.args[0])) if below.op in _OF_SUMS else changed
+        new[below] = _by_root(changed, written_out(changed.args[0]), d) if below.op in _WITH_ENDS else changed
     return new[node]
+
+
+def _by_root(node: Node, argument: Node, d: Node) -> Node:
+    graph = node.graph
+    (end,) = substitute([argument], {d: graph.const(0)})
+    if end.number not in (1, -1):
+        return node
+    if node.op == "acosh":
+        return 2 * graph.apply("asinh", (written_out(argument - 1) / 2) ** HALF)
+    angle = 2 * graph.apply("asin", (written_out(1 - end * argument) / 2) ** HALF)  # acos(end*argument)
+    if node.op == "asin":
+        return end * (sympy.pi / 2 - angle)
+    return angle if end.is_number(1) else sympy.pi - angle
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:

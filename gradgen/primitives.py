@@ -77,7 +77,9 @@ def _sqrt(x: Node) -> Node:
 
 
 def _pow(y: Node, x: Node, p: Node) -> tuple[Any, Any]:
-    log = _f("damp", y, _f("log", x)) if x.number is None else y * sympy.log(x.number)
+    log: Any = 0  # of 0**p, whose limit that is for a positive p
+    if x.number is None or x.number != 0:
+        log = _f("damp", y, _f("log", x)) if x.number is None else y * sympy.log(x.number)
     if p.is_number(HALF):
         return HALF / y, log
     if p.number is not None:

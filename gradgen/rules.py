@@ -564,7 +564,8 @@ RULES: tuple[Rule, ...] = (
             (
                 "exp(u) - exp(v)",
                 "where(gt(u - v, 0), -exp(u)*expm1(v - u), "
-                "where(lt(u - v, 0), exp(v)*expm1(u - v), sign(u) - sign(v)))",
+                "where(lt(u - v, 0), exp(v)*expm1(u - v), "
+                "where(eq(u - v, 0), damp(u - v, exp(u/2 + v/2)), sign(u) - sign(v))))",  # with two derivatives
             ),
             ("cosh(u) - 1", "2*sinh(u/2)**2"),
             (
@@ -591,7 +592,7 @@ RULES: tuple[Rule, ...] = (
             ("log1p(1/u) + log(u)", "where(gt(u, 0), log1p(u), log1p(1/u) + log(u))"),
             (
                 "sigmoid(u) - sigmoid(v)",
-                "where(gt(u - v, 0), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
+                "where(ge(u - v, 0), -expm1(v - u)*sigmoid(u)*sigmoid(-v), "
                 "where(lt(u - v, 0), expm1(u - v)*sigmoid(v)*sigmoid(-u), sign(u) - sign(v)))",
             ),
             *(
@@ -610,12 +611,12 @@ RULES: tuple[Rule, ...] = (
             ),
             (
                 "tanh(u) - tanh(v)",
-                "where(gt(u - v, 0), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
+                "where(ge(u - v, 0), -2*expm1(2*(v - u))*sigmoid(2*u)*sigmoid(-2*v), "
                 "where(lt(u - v, 0), 2*expm1(2*(u - v))*sigmoid(2*v)*sigmoid(-2*u), sign(u) - sign(v)))",
             ),
             (
                 "erf(u) - erf(v)",
-                "where(eq(u, v), sign(u) - sign(v), where(gt(u + v, 1), erfc(v) - erfc(u), "
+                "where(eq(u - v, 0), 2/sqrt(pi)*(u - v)*exp(-(u/2 + v/2)**2), where(gt(u + v, 1), erfc(v) - erfc(u), "
                 "where(lt(u + v, -1), erfc(-u) - erfc(-v), erf(u) - erf(v))))",
             ),
             (
@@ -643,7 +644,11 @@ RULES: tuple[Rule, ...] = (
             ),
             ("atanh(1 - u)", "where(lt(abs(1 - u), 1/2), atanh(1 - u), log(2 - u)/2 - log(u)/2)"),
             ("tan(u) - sin(u)", "2*tan(u)*sin(u/2)**2"),
-            ("sinh(u) - sinh(v)", "where(eq(u, v), sign(u) - sign(v), 2*cosh(u/2 + v/2)*sinh(u/2 - v/2))"),
+            (
+                "sinh(u) - sinh(v)",
+                "where(eq(u - v, 0), damp(u - v, cosh(u/2 + v/2)), "
+                "where(eq(u, v), sign(u) - sign(v), 2*cosh(u/2 + v/2)*sinh(u/2 - v/2)))",
+            ),
             ("cosh(u) - cosh(v)", "where(eq(abs(u), abs(v)), abs(u) - abs(v), 2*sinh(u/2 + v/2)*sinh(u/2 - v/2))"),
             ("softplus(u) - log(2)", "where(lt(u, 64), log1p(expm1(u)/2), softplus(u) - log(2))"),
             (

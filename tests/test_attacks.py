@@ -1130,3 +1130,40 @@ def test_a_product_with_1_is_none(tmp_path: Path) -> None:
     text = Path(str(module.__file__)).read_text()
     assert "real(1))" not in text
     assert " 1 * " not in str(module.__doc__)
+
+
+def test_a_power_of_zero_with_a_hyper_parameter_for_exponent(tmp_path: Path) -> None:
+    """Its derivative by that was the logarithm of 0, no real number, which ended in a bug in gradgen."""
+    formula = "Max(1 - x**2/(12*t), 0)**(1/(m - 1))"
+    module, _ = build(f"@op\ndef f(x, t, m: float = 2.0):\n    return {formula}\n", tmp_path)
+    inputs = [torch.tensor(column, dtype=torch.float64, requires_grad=True) for column in ([0.3, 5.0], [1.0, 1.0])]
+    for path in ("cpu", "torch"):
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            out = module.f(*inputs, m=3.0)
+            assert out.tolist() == pytest.approx([math.sqrt(1 - 0.09 / 12), 0.0])
+            assert torch.autograd.gradcheck(lambda *at: module.f(*at, m=3.0), inputs)
+
+
+DIFFERENCES = {
+    "exp(-b*x) - exp(-a*x)": (1.0, -1.4),
+    "2**(a*x) - 2**(b*x)": (math.log(2), 1.4 * math.log(2) ** 2),
+    "tanh(a*x + 1) - tanh(b*x + 1)": (1 / math.cosh(1) ** 2, -2.8 * math.tanh(1) / math.cosh(1) ** 2),
+    "1/(1 + exp(-a*x)) - 1/(1 + exp(-b*x))": (0.25, 0.0),
+    "erf(a*x + 1) - erf(b*x + 1)": (2 / math.sqrt(math.pi) / math.e, -5.6 / math.sqrt(math.pi) / math.e),
+    "sinh(a*x + 1) - sinh(b*x + 1)": (math.cosh(1), 1.4 * math.sinh(1)),
+}
+
+
+@pytest.mark.parametrize("formula", DIFFERENCES)
+def test_differences_have_their_derivatives_where_they_vanish(formula: str, tmp_path: Path) -> None:
+    """There they were taken for 0, whose derivatives are 0."""
+    module, _ = build(f"@op\ndef f(x, a: float = 1.2, b: float = 0.2):\n    return {formula}\n", tmp_path)
+    for path in ("cpu", "torch"):
+        x = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+        with module.rt.force_path("torch") if path == "torch" else nullcontext():
+            out = module.f(x)
+            (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+            (curvature,) = torch.autograd.grad(slope.sum(), x)
+        assert out.tolist() == [0.0] * 3
+        assert slope.tolist() == pytest.approx([DIFFERENCES[formula][0]] * 3, rel=1e-14)
+        assert curvature.tolist() == pytest.approx([DIFFERENCES[formula][1]] * 3, rel=1e-12, abs=1e-300)
