@@ -273,7 +273,8 @@ class Expansions:
             (solution,) = substitute([change.solution], {change.variable: sign * change.variable})
             place = change.place if sign > 0 else written_out(-change.place)
             total = replace(change, place=place, solution=written_out(solution))
-            (moved,) = rewrite([_with_roots(*total.moved([node]), change.variable)])
+            (moved,) = total.moved([node])
+            (moved,) = rewrite([_with_roots(moved, change.variable)])
             for form, root in variables.in_roots(moved, [variables.DIFFERENCE]):
                 for fixed, varying, v in _functions_of_one(form, [variables.ROOT]):
                     if v.value == variables.ROOT:
@@ -339,12 +340,14 @@ def _by_root(node: Node, argument: Node, d: Node) -> Node:
     (end,) = substitute([argument], {d: graph.const(0)})
     if end.number not in (1, -1):
         return node
-    if node.op == "acosh":
-        return 2 * graph.apply("asinh", (written_out(argument - 1) / 2) ** HALF)
-    angle = 2 * graph.apply("asin", (written_out(1 - end * argument) / 2) ** HALF)  # acos(end*argument)
-    if node.op == "asin":
-        return end * (sympy.pi / 2 - angle)
-    return angle if end.is_number(1) else sympy.pi - angle
+    half = (written_out(1 - end * argument) / 2) ** HALF
+    angle: Node = 2 * graph.apply("asin", half)  # acos(end*argument)
+    found = {
+        "acos": angle if end.is_number(1) else graph.const(sympy.pi) - angle,
+        "asin": end * (graph.const(sympy.pi / 2) - angle),
+        "acosh": 2 * graph.apply("asinh", (written_out(argument - 1) / 2) ** HALF),
+    }
+    return found[node.op]
 
 
 def _functions_of_one(root: Node, names: Sequence[str]) -> Iterator[tuple[Node, Node, Node]]:
