@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+
+from sympy import Expr
 
 from gradgen.differentiate import gradient
 from gradgen.graph import HALF, Graph, Node, coefficient, inputs_of, rebuilt, substitute, topological
@@ -398,14 +400,9 @@ def _is_direction(node: Node, norm: Node) -> bool:
 
 def _parted(parts: Sequence[Node]) -> Products:
     """The sum of some nodes as one of products of what is free of p and a function of p."""
-    graph, found = parts[0].graph, dict[frozenset[Factor], Node]()
-    for number, item in terms(written_out(rewrite([reduce(graph.add, parts)])[0])):
-        more, product = factors(item) if item is not None else (1, [])
-        powers = powers_of(product)
-        varying = {base: power for base, power in powers.items() if PRODUCT in inputs_of([base])}
-        fixed = frozenset((base, power) for base, power in powers.items() if power and base not in varying)
-        found[fixed] = found.get(fixed, graph.const(0)) + number * more * _multiplied(varying, graph)
-    return [(_multiplied(dict(fixed), graph), varying) for fixed, varying in found.items()]
+    total = rewrite([reduce(parts[0].graph.add, parts)])[0]
+    split = ((number, *(factors(item) if item is not None else (1, []))) for number, item in terms(written_out(total)))
+    return _collected(((number * more, powers_of(product)) for number, more, product in split), total.graph, PRODUCT)
 
 
 def _with_roots_of_squares(node: Node, v: Node) -> Node:
@@ -486,21 +483,29 @@ def _without_square(form: Node, moved: Node, component: Node, components: Sequen
 
     Of the Hessian of f(r) the functions that x**2 and y**2 are multiplied by have no limits; those of 1 and x**2 have.
     """
-    graph = form.graph
     square = [(moved, 1), *((other, -1) for other in components if other is not component)]
-    found: dict[frozenset[Factor], tuple[Node, Node]] = {}
+    done: list[tuple[Expr, Mapping[Node, int]]] = []
     left = [(number, *(factors(item) if item is not None else (1, []))) for number, item in terms(written_out(form))]
     while left:
         number, more, product = left.pop()
-        powers = {base: power for base, power in powers_of(product).items() if power}
+        powers = powers_of(product)
         if powers.get(component, 0) >= 2:
             left += [(number * sign, more, [*product, (component, -2), (base, 2)]) for base, sign in square]
-            continue
-        fixed = {base: power for base, power in powers.items() if NORM not in inputs_of([base])}
+        else:
+            done.append((number * more, powers))
+    return _collected(done, form.graph, NORM)
+
+
+def _collected(parts: Iterable[tuple[Expr, Mapping[Node, int]]], graph: Graph, name: str) -> Products:
+    """A sum of numbers times powers as one of products of what is free of an input and what is not."""
+    found: dict[frozenset[Factor], tuple[Node, Node]] = {}
+    for number, every in parts:
+        powers = {base: power for base, power in every.items() if power}
+        fixed = {base: power for base, power in powers.items() if name not in inputs_of([base])}
         varying = {base: power for base, power in powers.items() if base not in fixed}
         key = frozenset(fixed.items())
         one, total = found.get(key, (_multiplied(fixed, graph), graph.const(0)))
-        found[key] = one, total + number * more * _multiplied(varying, graph)
+        found[key] = one, total + number * _multiplied(varying, graph)
     return [(one, total) for one, total in found.values() if not total.is_number(0)]
 
 
