@@ -274,6 +274,8 @@ def _is_met(condition: Node, variable: Node) -> bool:
     graph: Graph = condition.graph
     point = graph.input("series variable")
     (condition,) = substitute([condition], {variable: point})
+    if inputs_of([condition]) != [point.value]:
+        raise _NoSeriesError
     found = {_holds(condition, {str(point.value): side * _BESIDE}) for side in (1, -1)}
     if len(found) != 1:
         raise _NoSeriesError
