@@ -132,6 +132,12 @@ class Radial(Expansion):
 
     products: tuple[tuple[Node, Node], ...] = ()
 
+    @classmethod
+    def of(cls, products: variables.Products, variable: Node, place: Node) -> Radial:
+        """That of these products, of a variable that stands for a place."""
+        form = reduce(variable.graph.add, (fixed * varying for fixed, varying in products))
+        return cls(form, variable.graph.const(1), form, variable, place, products=tuple(products))
+
     @cached_property
     def _series(self) -> list[tuple[int, list[mpf]]] | None:
         found = [series.coefficients(varying, self.variable) for _, varying in self.products]
@@ -204,14 +210,9 @@ class Expansions:
                     if variable.value == name:
                         yield Expansion(form, fixed, varying, variable, place)
         for (products, *_), norm in variables.in_norms(node, self._tensors):
-            form = reduce(node.graph.add, (fixed * varying for fixed, varying in products))
-            variable = node.graph.input(variables.NORM)
-            yield Radial(form, node.graph.const(1), form, variable, norm, products=tuple(products))
+            yield Radial.of(products, node.graph.input(variables.NORM), norm)
         for ways, quotient in variables.in_angles_of_norms(node, self._tensors):
-            for products in ways:
-                form = reduce(node.graph.add, (fixed * varying for fixed, varying in products))
-                variable = node.graph.input(variables.PRODUCT)
-                yield OfAngle(form, node.graph.const(1), form, variable, quotient, products=tuple(products))
+            yield from (OfAngle.of(products, node.graph.input(variables.PRODUCT), quotient) for products in ways)
         known = set()
         for form, change in variables.in_differences(node, self._tensors):
             known.add(change.place)

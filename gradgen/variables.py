@@ -358,7 +358,7 @@ def in_angles(node: Node, tensors: Sequence[str]) -> Iterator[tuple[Node, Node]]
     """The node as a function of p = a/b for each atan2(a, b) in it, which is atan(p) where b is positive; and a/b."""
     p = node.graph.input(PRODUCT)
     for a, b in _angles(node, tensors):
-        (form,) = substitute(_of_quotient(node, a, b), {a: p * b})
+        (form,) = substitute([_of_quotient(node, a, b)], {a: p * b})
         yield factored(rewrite([form])[0]), a / b
 
 
@@ -367,9 +367,8 @@ def in_angles_of_norms(node: Node, tensors: Sequence[str]) -> Iterator[tuple[lis
     p, moved = node.graph.input(PRODUCT), node.graph.input(NORM)
     for a, b in _angles(node, tensors):
         if a.op == "hypot":
-            (form,) = _of_quotient(node, a, b)
-            ways = [_parted(substitute([x * y for x, y in products], {moved: p * b})) for products in _in_norm(form, a)]
-            yield ways, a / b
+            ways = _in_norm(_of_quotient(node, a, b), a)
+            yield [_parted(substitute([x * y for x, y in products], {moved: p * b})) for products in ways], a / b
 
 
 def _angles(node: Node, tensors: Sequence[str]) -> list[tuple[Node, Node]]:
@@ -379,23 +378,17 @@ def _angles(node: Node, tensors: Sequence[str]) -> list[tuple[Node, Node]]:
     return [(a, b) for a, b in pairs if tensors_of(a, tensors) and b.value in tensors and b not in topological([a])]
 
 
-def _of_quotient(node: Node, a: Node, b: Node) -> list[Node]:
+def _of_quotient(node: Node, a: Node, b: Node) -> Node:
     """A node in terms of a, b and p = a/b, with atan(p) for the angle between them and b*hypot(p, 1) for their norm."""
     graph, p = node.graph, node.graph.input(PRODUCT)
     norm, order = graph.apply("hypot", p, 1), topological([node])
     new = {graph.apply("atan2", a, b): graph.apply("atan", p)}
     for length in [below for below in order if below.op == "hypot" and {*below.args} == {a, b}]:
-        new |= {side: _component(side.args[0], a, b) / norm for side in order if _is_direction(side, length)}
         new[length] = norm * b
-    return substitute([node], new)
-
-
-def _component(side: Node, a: Node, b: Node) -> Node:
-    return side.graph.input(PRODUCT) if side is a else side / b
-
-
-def _is_direction(node: Node, norm: Node) -> bool:
-    return node.op == "unit" and node.args[1] is norm
+        for direction in [below for below in order if below.op == "unit" and below.args[1] is length]:
+            side = direction.args[0]
+            new[direction] = (p if side is a else side / b) / norm
+    return substitute([node], new)[0]
 
 
 def _parted(parts: Sequence[Node]) -> Products:
