@@ -15,6 +15,7 @@ from mpmath import mpf
 from gradgen import interpolate, series, variables
 from gradgen.graph import CONDITIONS, HALF, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.laurent import Laurent, NoSeriesError, taylor
+from gradgen.lowest_terms import in_lowest_terms
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
 from gradgen.variables import Change
@@ -246,7 +247,8 @@ class Expansions:
         """The same where quotients are 0/0, by the series of what they are quotients of."""
         for moved, change in self._moved(node, names):
             with suppress(NoSeriesError):
-                coefficients = Laurent(change.variable, self._poles, _DIVIDED).coefficients(moved)
+                every = Laurent(change.variable, self._poles, _DIVIDED).coefficients(moved)
+                coefficients = [*map(in_lowest_terms, every)]
                 near = reduce(lambda total, one: one + change.variable * total, reversed(coefficients))
                 yield Taylor(moved, node.graph.const(1), near, change.variable, change.place, change=change)
 
@@ -296,7 +298,7 @@ class Expansions:
             except NoSeriesError:
                 return
             found = [zero if self._poles.vanishes(one) else one for one in every]
-            coefficients = rewrite(found[order:])
+            coefficients = [*map(in_lowest_terms, rewrite(found[order:]))]
             if coefficients and all(map(self._poles.vanishes, found[:order])):  # else it is a pole
                 near = reduce(lambda total, one: one + d * total, reversed(coefficients))
                 kind = Taylor if order else Meeting

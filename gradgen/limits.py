@@ -145,17 +145,18 @@ def _is_positive(node: Node) -> bool:
 
 
 def _is_zero_at_zero_alone(node: Node) -> bool:
-    """Whether a node is 0 where an input is, and nowhere else: x, expm1(-abs(k*x))."""
+    """Whether a node is 0 where an input is, and nowhere else: x, sqrt(x), expm1(-abs(k*x))."""
     while node.args:
         _, found = factors(node)
         # A scale is taken not to be 0.
         varying = [factor for factor in found if not node.graph.is_hyper(factor[0])] or found
-        if len(varying) != 1 or varying[0][1] != 1:
+        if len(varying) != 1 or varying[0][1] < 1:
             return False
         node = varying[0][0]
         if not node.args:
             break
-        if node.op not in _INCREASING:
+        is_power = node.op == "pow" and node.args[1].number is not None and bool(node.args[1].number.is_positive)
+        if not (is_power or node.op in _INCREASING):
             return False
         node = node.args[0]
     return node.op == "input"

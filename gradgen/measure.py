@@ -198,10 +198,8 @@ class Reference:
 
     def look_at(self, more: Sequence[Point]) -> None:
         """From now on look at these points, too."""
-        if not self._is_thin:
-            rounded = FORMATS[self.dtype].rounded
-            at = [{**point, **{name: rounded(point[name]) for name in self._tensors}} for point in more]
-            self._add(at)
+        rounded = FORMATS[self.dtype].rounded
+        self._add({**point, **{name: rounded(point[name]) for name in self._tensors}} for point in more)
 
     def _add(self, at: Iterable[Point]) -> None:
         """From now on look at those of the points that are new, if the nodes are numbers there."""
@@ -285,12 +283,13 @@ class Reference:
     def _is_same_in(self, exactly: mpfr.Program, column: int, point: Point) -> bool:
         """Whether what is computed at a point is what the reference's node is there, if both are finite.
 
-        The derivative of a form with a selection may there be one of neither branch. What has no digits tells nothing.
+        The derivative of a form with a selection may there be one of neither branch. What has no digits tells nothing,
+        so what other nodes lose is not asked.
         """
         for bits in (factor * precision_of(point) for factor in (1, 2, 8)):
             with mpmath.workprec(bits):
-                found, right = (program.at(point) for program in (exactly, self._values.program))
-                (value,), exact = found.values, right.values[column]
+                found, right = (program.at(point) for program in (exactly, self._exact.alone(column).program))
+                (value,), (exact,) = found.values, right.values
                 if not (mpmath.isfinite(value) and mpmath.isfinite(exact)):
                     return True
                 if not (lacks(found, bits) or lacks(right, bits)):

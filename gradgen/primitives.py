@@ -40,6 +40,7 @@ class Primitive:
         torch: the spelling for torch.
         mpmath: the exact function, of mpmath numbers.
         sympy: the SymPy function it stands for.
+        of_numbers: what it is of SymPy's numbers, where that function is none, or stays as it is.
         c_source: the definition of what `c` calls, where C and CUDA lack it.
         torch_source: the definition of what `torch` calls, where torch lacks it.
         constant_operands: how many leading operands must be constants (the order of a Bessel function).
@@ -58,6 +59,7 @@ class Primitive:
     torch: str
     mpmath: Callable[..., Any]
     sympy: type | None = None
+    of_numbers: Callable[..., Any] | None = None
     c_source: str = ""
     torch_source: str = ""
     constant_operands: int = 0
@@ -466,6 +468,7 @@ def _row(
     exact: Callable[..., Any] | None = None,
     arity: int = 1,
     sympy: type | None = None,
+    of_numbers: Callable[..., Any] | None = None,
     constant_operands: int = 0,
     growth: str = "",
     text: str = "",
@@ -489,6 +492,7 @@ def _row(
         torch=torch or f"{'rt' if torch_source else 'torch'}.{name}({operands})",
         mpmath=function,
         sympy=sympy,
+        of_numbers=of_numbers or sympy,
         c_source=c_source,
         torch_source=torch_source,
         constant_operands=constant_operands,
@@ -524,7 +528,15 @@ _ROWS = [
     # A product that is 0 where its first factor is, of other inputs, and shows NaN: y*exp(x) at y = 0 and x = 800 is 0.
     _row("xmul", lambda y, v, r: (r, v), exact=lambda v, r: v * r, arity=2, ulps=0.5),
     # a/h for h = |(a, ...)|: the direction of a vector, 0 for the vector 0.
-    _row("unit", _unit, exact=_direction, arity=2, growth="bounded", ulps=0.5),
+    _row(
+        "unit",
+        _unit,
+        exact=_direction,
+        arity=2,
+        of_numbers=lambda a, h: a / h if h else h,
+        growth="bounded",
+        ulps=0.5,
+    ),
     # Compensated arithmetic: what is to be computed in it, and what it is made of. In exact arithmetic nothing is lost.
     *(_row(mark, lambda y, x: (1,), exact=lambda x: x, ulps=0.5) for mark in MARKS),
     _row("corrected", None, exact=lambda value, error: value, arity=2, ulps=0.5),
@@ -574,6 +586,7 @@ _ROWS = [
         "logistic_density",
         lambda y, x: (-y * _f("tanh", x / 2),),
         exact=lambda x: _sigmoid_exact(x) * _sigmoid_exact(-x),
+        of_numbers=lambda x: functions.sigmoid(x) * functions.sigmoid(-x),
         growth="vanishes, bounded",
         ulps=2,
     ),
@@ -781,7 +794,14 @@ _ROWS = [
     # I_n(x) exp(-|x|)
     _row("bessel_ie", _scaled_bessel, arity=2, exact=_scaled_bessel_exact, constant_operands=1, ulps=2.7),
     # Norms, extremes, steps
-    _row("hypot", lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)), arity=2, sympy=cfunctions.hypot, ulps=1.1),
+    _row(
+        "hypot",
+        lambda y, a, b: (_f("unit", a, y), _f("unit", b, y)),
+        arity=2,
+        sympy=cfunctions.hypot,
+        of_numbers=lambda a, b: sympy.sqrt(a**2 + b**2),
+        ulps=1.1,
+    ),
     _row("abs", lambda y, x: (_f("sign", x),), "fabs({0})", exact=abs, sympy=sympy.Abs, ulps=0.5),
     # |x| where the derivative at 0 is to be the one on the right, as in forms that differ for x >= 0 and x < 0.
     _row("modulus", lambda y, x: (_where_nonnegative(x),), "fabs({0})", exact=abs, ulps=0.5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -120,7 +121,7 @@ class _Rewriter:
 
 def folded(node: Node) -> Node | None:
     """A function of constants is a constant."""
-    function = PRIMITIVES[node.op].sympy if node.op in PRIMITIVES else None
+    function = PRIMITIVES[node.op].of_numbers if node.op in PRIMITIVES else None
     if function is None or not node.args or any(arg.number is None for arg in node.args):
         return None
     return node.graph.const(function(*(arg.number for arg in node.args)))
@@ -150,15 +151,18 @@ def _collected(node: Node) -> Node | None:
     """A sum whose like terms are put together: (1 - x) - (1 + x) is -2*x, and loses no digits.
 
     Alike are products of the same factors, in whatever order they were multiplied. Products with sums in them are
-    written out where one product, or nothing, is left then: k*x - k*(x - 1) is k.
+    written out where one product, or nothing, is left then: k*x - k*(x - 1) is k. Or nothing but hyper-parameters.
     """
     found = terms(node, most=_LONGEST) if node.op == "add" else []
     if len(found) > _LONGEST:
         return None
     left = [(number, found[k][1]) for number, k in _alike([_as_product(term) for term in found])]
     spread = [product for term in found for product in _spread(term)]
-    if len(found) < len(spread) <= _LONGEST and len(fewer := _alike(spread)) <= 1 < len(left):
-        left = [_as_term((number, spread[k][1])) for number, k in fewer]
+    if len(found) < len(spread) <= _LONGEST:
+        fewer = [(number, spread[k][1]) for number, k in _alike(spread)]
+        is_told = len(fewer) == 1 or all(node.graph.is_hyper(base) for _, product in fewer for base, _ in product)
+        if len(fewer) < len(left) and is_told:
+            left = [*map(_as_term, fewer)]
     if len(left) == len(found):
         return None
     return _sum(node.graph, left)
@@ -188,22 +192,43 @@ def _as_term(product: Product) -> Term:
 def _spread(term: Term) -> list[Product]:
     """The terms that a product with a sum in it is; a term that is none as it is."""
     number, found = _as_product(term)
-    total = next((factor for factor in found if factor[0].op == "add" and factor[1] == 1), None)
+    total = next((factor for factor in found if factor[0].op == "add" and factor[1] in (1, 2)), None)
     if total is None or len(found) > _LONGEST:
         return [(number, found)]
     others = [factor for factor in found if factor is not total]
-    inner = map(_as_product, terms(total[0], most=_LONGEST))
+    inner = [*map(_as_product, terms(total[0], most=_LONGEST))]
+    if total[1] == 2:
+        inner = [(a * b, [*one, *other]) for (a, one), (b, other) in itertools.product(inner, inner)]
     return [(number * more, [*others, *parts]) for more, parts in inner]
 
 
 def _gathered(node: Node) -> Node | None:
-    """A product in which powers of one base cancel: x * x**-2 is 1/x, also where one of them overflows."""
+    """A product in which powers of one base cancel: x * x**-2 is 1/x, also where one of them overflows.
+
+    So do broken ones, x / sqrt(x), unless a whole power is left, which is real where they are not.
+    """
     number, found = factors(node) if node.op == "mul" else (sympy.S.One, [])
-    exponents = powers_of(found)
-    signs = {base: {exponent > 0 for other, exponent in found if other is base} for base in exponents}
-    if len(found) > _LONGEST or all(len(found) == 1 for found in signs.values()):
+    if len(found) > _LONGEST:
         return None
-    return _product(number, list(exponents.items()))
+    alike: dict[Node, list[Factor]] = {}
+    for factor in found:
+        alike.setdefault(_as_power(factor[0])[0], []).append(factor)
+    left: dict[Node, Expr | int] = {}
+    is_gathered = False
+    for base, parts in alike.items():
+        powers = powers_of(parts)
+        exponents = [_as_power(factor)[1] * times for factor, times in parts]
+        if len(powers) > 1 and len({exponent > 0 for exponent in exponents}) > 1 and not sum(exponents).is_Integer:
+            powers = {base: sum(exponents)}
+        left |= powers
+        is_gathered = is_gathered or len({(factor, times > 0) for factor, times in parts}) > len(powers)
+    return _product(number, list(left.items())) if is_gathered else None
+
+
+def _as_power(node: Node) -> tuple[Node, Expr]:
+    """A node as a base and its exponent; what is no broken power as that to the first."""
+    exponent = node.args[1].number if node.op == "pow" else None
+    return (node.args[0], exponent) if exponent is not None and exponent.is_Rational else (node, sympy.S.One)
 
 
 def powers_of(found: Iterable[Factor]) -> dict[Node, int]:
@@ -265,7 +290,7 @@ def _maker(graph: Graph, name: str) -> Callable[..., Any]:
 
     def make(*args: Any) -> Any:
         is_number = not any(isinstance(arg, Node) for arg in args)
-        return row.sympy(*args) if is_number else graph.apply(name, *args)  # type: ignore[misc]
+        return row.of_numbers(*args) if is_number else graph.apply(name, *args)  # type: ignore[misc]
 
     row = PRIMITIVES[name]
     return make
@@ -674,7 +699,7 @@ def _match_factors(
             yield from _match_factors(wanted[1:], found, bound, (*used, i))
 
 
-def _product(number: Expr, found: list[Factor]) -> Node:
+def _product(number: Expr, found: Sequence[tuple[Node, Expr | int]]) -> Node:
     graph = found[0][0].graph
     nodes = [item**exponent for item, exponent in found if exponent]
     return number * reduce(graph.mul, nodes) if nodes else graph.const(number)

@@ -110,12 +110,16 @@ class ExactValues:
         Nor where another node is not real, unless what they are made of takes long.
         """
         if self.values.program.is_laborious:
-            if column not in self._alone:
-                self._alone[column] = Values([self._roots[column]])
-            found = self._alone[column](point)
+            found = self.alone(column)(point)
             return found.values[0] if found else None
         found = self.values(point)
         return found.values[column] if found else None
+
+    def alone(self, column: int) -> Values:
+        """Those of one node by itself."""
+        if column not in self._alone:
+            self._alone[column] = Values([self._roots[column]])
+        return self._alone[column]
 
 
 def precision_of(point: Point, attempt: int = 0) -> int:

@@ -65,8 +65,6 @@ class Singularities:
                 is_patched = True
                 if not isinstance(expansion, Meeting):  # of which the best is taken, by another difference
                     is_settled = True
-                    if node in self._standing.filled:
-                        return
         if is_patched or self._patch_within(node, is_as_good=False):
             return
         form, is_of_one = self._standing.forms[node], len(self._standing.tensors) == 1

@@ -632,6 +632,9 @@ def test_removable_points_of_several_inputs(
         ("acos(1 - x)/sqrt(x)", [0.0, 1e-30, 1e-5, 0.3, 1.6], math.sqrt(2), math.sqrt(2) / 12),
         ("acosh(x)/sqrt(x**2 - 1)", [1.0, 1 + 2.0**-20, 1.3, 30.0], 1, -1 / 3),
         ("log(cosh(x))/x", [0.0, 1e-9, 0.0156160425, -0.5, 3.0], 0, 0.5),
+        ("cos(5*acos(x))", [1.0, 1 - 2.0**-20, 0.999, 0.7, -0.6], 1, 25),  # of Chebyshev, whose slope is 0/0 at both
+        ("cos(5*acos(x))", [-1.0, 2.0**-20 - 1, -0.999], -1, 25),
+        ("x/(1 + x + x**Rational(4, 7))", [0.0, 1e-30, 1e-9, 0.3, 30.0], 0, 1),
     ],
 )
 def test_removable_points_at_the_ends_of_domains(
@@ -679,6 +682,14 @@ def test_removable_points_at_the_ends_of_domains(
         ),
         ("x", "atanh(sin(x))", [(1.5707963267949,), (1.5707962941598725,), (-6356653252323464.0,), (1e-9,), (3.0,)]),
         ("x, e: float = 0.0818", "atanh(sin(x)) - e*atanh(e*sin(x))", [(1.5707963267949,), (1e-9,), (-400.0,)]),
+        # Kannala and Brandt's camera, whose series was taken up to 1/1024
+        (
+            "x, k: float = 0.1, l: float = 0.02",
+            "(atan(x) + k*atan(x)**3 + l*atan(x)**5)/x",
+            [(7.6e-4,), (3e-4,), (2.0,)],
+        ),
+        # SABR's smile, where the root and the rest of the sum nearly cancel
+        ("x, r: float = -0.3", "x/log((sqrt(1 - 2*r*x + x**2) + x - r)/(1 - r))", [(-1e17,), (-30.0,), (1e9,)]),
     ],
 )
 def test_value_and_gradient_at_some_points(

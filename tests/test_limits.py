@@ -34,6 +34,8 @@ def computed(text: str, x: float, y: float) -> float:
         # As small a product as that brings the exponential back.
         ("exp(x*y)/(1 + x**2)**2", 1e300, 2.1e-297, 0.0),
         ("exp(y + tanh(x))/(1 + x**2)**2", 1e250, 2001.0, 0.0),
+        ("exp(-1/sqrt(x))/x", 0.0, 0.0, 0.0),
+        ("exp(-x - 2/sqrt(x))/(x*sqrt(x))", 0.0, 0.0, 0.0),
     ],
 )
 def test_what_decays_beside_an_exponential(text: str, x: float, y: float, expected: float) -> None:

@@ -265,6 +265,23 @@ def test_a_form_that_is_another_function_where_its_branches_meet_is_not_the_same
     assert not reference.is_same(parsed(branches.format("1/2", "1")), 0)
 
 
+def test_what_another_result_loses_says_nothing_of_a_form() -> None:
+    """exp(-t) - 1 has no digits left where t is 0, where a form of its neighbour is that of neither branch."""
+    reference = Reference([parsed("exp(-x) - 1 + y"), parsed("y*exp(-x)")], ["x", "y"], {}, "float32")
+    form = "y*where(eq(x, 0), {}, exp(-x))"
+    assert reference.is_same(parsed(form.format("1")), 1)
+    assert not reference.is_same(parsed(form.format("0")), 1)
+
+
+def test_points_that_are_asked_for_are_looked_at_beside_a_long_formula_too() -> None:
+    long = "+".join(f"sin(x/{k})" for k in range(2, 60))  # for which few of the points that are drawn are taken
+    reference = Reference([parsed("x"), parsed(long)], ["x"], {}, "float64")
+    form = parsed("where(lt(abs(x - 1.5), 1e-9), x + 1e-9, x)")
+    assert [worst.error for worst in reference.worst([form], [0])] == [0]
+    reference.look_at([{"x": 1.5 + 2.0**-31}])
+    assert reference.worst([form], [0])[0].error > 1e6
+
+
 @pytest.mark.parametrize(
     ("op", "share"),
     [

@@ -144,6 +144,12 @@ def sound(build: str) -> str:
         ("sin(sympy.pi*x)/(sympy.pi*x)", "sinc_pi(x)"),
         ("sinc(sympy.pi*x)", "sinc_pi(x)"),
         ("sin(sympy.sqrt(2)*sympy.pi*x)", "sin(mul(sqrt(2)*pi, x))"),
+        ("x*hypot(k - k + 3, 4) + unit(k - k, 2) + 4*logistic_density(k - k)", "add(mul(5, x), 1)"),
+        ("x*x**sympy.Rational(-3, 7)", "pow(x, 4/7)"),
+        ("x*y/sqrt(x)", "mul(pow(x, 1/2), y)"),
+        ("sqrt(x)*(x*y)**-2", "mul(pow(pow(x, 1/2), -3), pow(y, -2))"),
+        ("sqrt(x)*(1/sqrt(x))", "1"),
+        ("(x - k)**2 - x**2 + 2*k*x + y", "add(pow(k, 2), y)"),
     ],
 )
 def test_rules_meet_formulas_as_they_are_typed(written: str, expected: str) -> None:
