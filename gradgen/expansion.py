@@ -12,12 +12,13 @@ from functools import cache, cached_property, reduce
 import sympy
 from mpmath import mpf
 
-from gradgen import interpolate, series, variables
+from gradgen import formal, interpolate, series, variables
 from gradgen.graph import CONDITIONS, HALF, Node, inputs_of, rebuilt, substitute, topological
-from gradgen.laurent import Laurent, NoSeriesError, taylor
+from gradgen.laurent import Laurent, taylor
 from gradgen.lowest_terms import in_lowest_terms
 from gradgen.poles import Poles
 from gradgen.rewrite import factored, factors, rewrite, terms, written_out
+from gradgen.series import NoSeriesError
 from gradgen.variables import Change
 
 _MOST_VARIABLES = 4  # that a series is looked for in
@@ -25,6 +26,8 @@ _TERMS = 9  # of a series whose coefficients are functions of other inputs, beyo
 _DIVIDED = 6  # of one whose coefficients are quotients of such
 _HIGHEST_POLE = 3
 _TAYLOR_REACHES = tuple(2.0**power for power in (-6, -8, -10, -12, -16, -24, -30))
+_FORMAL_REACHES = tuple(2.0**power for power in (-2, -3, -4, -5, -6, -7, -8, -12, -20, -30))
+_ROOM = (2, 1)  # times as far a series is to serve, if it can, for hyper-parameters of other values
 _WITH_ENDS = ("acos", "asin", "acosh")
 _SERIES_DIGITS = 56  # binary digits that a series is to have where it is used
 
@@ -119,6 +122,33 @@ class Taylor(Expansion):
         return iter(())
 
 
+@dataclass(frozen=True)
+class Formal(Taylor):
+    """The same of a function of one input, whose coefficients are known functions of hyper-parameters alone.
+
+    Attributes:
+        coefficients: these.
+        sizes: how large they are, at most, for the values of the hyper-parameters that are looked at.
+    """
+
+    coefficients: tuple[Node, ...] = ()
+    sizes: tuple[mpf, ...] = ()
+
+    @property
+    def reaches(self) -> tuple[float, ...]:
+        return _FORMAL_REACHES
+
+    def polynomials(self, leading: Sequence[mpf]) -> Callable[[float], list[Node]]:
+        @cache
+        def near(reach: float) -> list[Node]:
+            assert self.change is not None
+            counts = (series.terms_needed(self.sizes, room * reach, _SERIES_DIGITS) for room in _ROOM)
+            count = next(filter(None, counts), None)
+            return [] if not count else [self.change.back(series.horner(self.coefficients[:count], self.variable))]
+
+        return near
+
+
 class Meeting(Taylor):
     """The same of what vanishes where two inputs meet, faster than their difference: a number, but one that cancels."""
 
@@ -189,11 +219,13 @@ class Expansions:
     Args:
         tensors: the names of its tensor inputs.
         poles: where its nodes are no numbers.
+        divides: whether quotients of series are looked at, too.
     """
 
-    def __init__(self, tensors: Sequence[str], poles: Poles) -> None:
+    def __init__(self, tensors: Sequence[str], poles: Poles, divides: bool = False) -> None:
         self._tensors = tensors
         self._poles = poles
+        self._divides = divides
 
     def of(self, node: Node) -> Iterator[Expansion]:
         """Where to look for a series: a form of the node as something fixed times a function of a variable alone."""
@@ -279,14 +311,34 @@ class Expansions:
             (moved,) = total.moved([node])
             (moved,) = rewrite([_with_roots(moved, change.variable)])
             for form, root in variables.in_roots(moved, [variables.DIFFERENCE]):
-                for fixed, varying, v in _functions_of_one(form, [variables.ROOT]):
-                    if v.value == variables.ROOT:
-                        (solution,) = substitute([total.solution], {total.variable: v**2})
-                        of_root = Change(total.back(root), v, total.pivot, solution)
-                        yield Expansion(form, fixed, varying, v, of_root.place, change=of_root)
+                v = node.graph.input(variables.ROOT)
+                (solution,) = substitute([total.solution], {total.variable: v**2})
+                of_root = Change(total.back(root), v, total.pivot, solution)
+                alone = [
+                    Expansion(form, fixed, varying, v, of_root.place, change=of_root)
+                    for fixed, varying, variable in _functions_of_one(form, [variables.ROOT])
+                    if variable is v
+                ]
+                yield from alone
+                if not alone and self._poles.has(form, [variables.ROOT]):
+                    yield from self._formal(form, of_root)
+
+    def _formal(self, form: Node, change: Change) -> Iterator[Expansion]:
+        """A form in powers of a variable, if all else in it is hyper-parameters."""
+        variable = change.variable
+        if not self._divides or not set(inputs_of([form])) <= {variable.value, *form.graph.hyper}:
+            return
+        coefficients = formal.coefficients(form, variable)
+        sizes = self._poles.sizes(coefficients)
+        if any(sizes):
+            of = form, form.graph.const(1), form, variable, change.place
+            yield Formal(*of, change=change, coefficients=tuple(coefficients), sizes=tuple(sizes))
 
     def _by_derivatives(self, form: Node, change: Change, least: int = 1) -> Iterator[Expansion]:
         """A form in powers of a difference or an input d, if it is 0/0 there: derivatives of form*d**p by d."""
+        for expansion in self._formal(form, change):
+            yield expansion
+            return
         d, zero, parts = change.variable, change.variable.graph.const(0), terms(written_out(form))
         for order in range(least, _HIGHEST_POLE + 1):
             products = [one * d**order if item is None else one * item * d**order for one, item in parts]

@@ -33,7 +33,7 @@ class Forms:
         subproblems = Subproblems(self.standing, Forms, {} if alone is None else alone)
         self._divides = alone is None and len(problem.tensors) == 1  # else other forms are better
         self._search = Search(self.standing, subproblems)
-        self._singularities = Singularities(self.standing, subproblems)
+        self._singularities = Singularities(self.standing, subproblems, self._divides)
         self._settled: dict[Node, Node] = {}
         self._found: dict[Node, tuple[Node, list[str]]] = {}
         self._looked_at: dict[Node, LookedAt] = {}

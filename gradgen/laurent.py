@@ -16,13 +16,10 @@ from gradgen.differentiate import gradient
 from gradgen.graph import Node, inputs_of, substitute, topological
 from gradgen.poles import Poles
 from gradgen.rewrite import rewrite
+from gradgen.series import NoSeriesError
 
 _MORE = 3  # terms that are carried beyond those asked for; quotients use up some
 _LARGEST = 150  # nodes of a derivative that becomes a coefficient
-
-
-class NoSeriesError(Exception):
-    """The node has no such series."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Poles:
         real = [value for value in found if not mpmath.isnan(value)]
         return bool(real) and all(abs(value) < _NOTHING for value in real)
 
+    def sizes(self, nodes: Iterable[Node]) -> list[mpf]:
+        """How large some nodes of hyper-parameters alone are at most, of the values of these that are looked at."""
+        found = [[_exactly(topological([node]), hyper) for hyper in self._hypers] for node in nodes]
+        return [max((abs(value) for value in values if not mpmath.isnan(value)), default=mpf(0)) for values in found]
+
     def _beside(self, order: list[Node], names: Iterable[str]) -> Values:
         """Where some inputs are nearly zero, and the others such that the last of some nodes is real there, if any."""
         places = [{**others, **dict.fromkeys(names, _CLOSE), **self._hypers[0]} for others in self._others()]

@@ -153,7 +153,7 @@ def rank_of_side(quality: Quality, side: int) -> tuple[int, int]:
 def steps(worst: Worst) -> int:
     """How far errors are above the target, in powers of the square root of 2: everywhere and for what is ordinary.
 
-    Very large errors count by how often they are.
+    Very large errors count by how often they are, and beside them the largest that is finite.
 
     What is no number where nothing is extreme counts twice: one that is far off may still be of the right size.
     """
@@ -164,7 +164,7 @@ def steps(worst: Worst) -> int:
         normal = _powers(worst.normal)
         return min(_powers(worst.error), normal + _SUBNORMAL) + ordinary
     often = math.ceil(20 * (worst.often + worst.lost))
-    return _powers(LOST) + often + math.isinf(worst.error) + ordinary
+    return _powers(LOST) + often + math.isinf(worst.error) + ordinary + _powers(min(worst.finite, LOST))
 
 
 def _powers(error: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -13,7 +14,7 @@ from gradgen.compensate import has_marks, unmarked
 from gradgen.dense import Dense
 from gradgen.graph import RELATIONS, Node, coefficient, topological
 from gradgen.measure import LEAST_REACH, Reference
-from gradgen.model import Array, Point, is_quick
+from gradgen.model import Array, Point, is_quick, program
 from gradgen.printed import as_printed, printed_alone
 from gradgen.quality import BAR, TARGET, Quality, steps
 from gradgen.settled import ExactValues
@@ -213,9 +214,18 @@ class References:
         return place.op == "input" and len(self._tensors) == 1
 
     def look_beside(self, ends: Collection[float], place: Node) -> None:
-        """Look also just inside and outside of where a series of the only input might end."""
+        """Look also just inside and outside of where a series in the only input, or what is linear in it, might end."""
+        found = solved_for(place, self._tensors) if len(self._tensors) == 1 else None
         if self.is_input(place):
             self._look_beside(ends, _BESIDE)
+        elif found is not None:
+            values = [size * share for size in sorted({*map(abs, ends)} - {0}) for share in _BESIDE]
+            hypers = points.hyper_parameters(self._hyper, "float64")
+            at = [{**hyper, str(found.variable.value): value} for hyper in hypers for value in values]
+            inputs = program((found.solution,), "float64")(at)[0]
+            (name,) = self._tensors
+            moved = zip(itertools.product(hypers, values), inputs, strict=True)
+            self._look_at([{**hyper, name: float(x)} for (hyper, _), x in moved if math.isfinite(x)])
 
     def look_at_switches(self, form: Node) -> None:
         """Look also just inside and outside of where a form of the only input switches to another one."""
@@ -225,7 +235,9 @@ class References:
     def _look_beside(self, ends: Iterable[float], shares: Sequence[float]) -> None:
         """Look just inside and outside of some values of the only input."""
         (name,), sizes = self._tensors, sorted(set(map(abs, ends)) - {0})
-        at = [{**self._hyper, name: size * share} for size in sizes for share in shares]
+        self._look_at([{**self._hyper, name: size * share} for size in sizes for share in shares])
+
+    def _look_at(self, at: Sequence[Point]) -> None:
         for reference in filter(None, self._of_sides):
             reference.look_at(at)
 

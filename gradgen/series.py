@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
+from typing import Any, Protocol
 
 import gmpy2
 import mpmath
@@ -19,7 +20,7 @@ from mpmath import mpf
 from mpmath.libmp import NoConvergence
 
 from gradgen.evaluate import evaluated, values
-from gradgen.graph import CONDITIONS, Graph, Node, inputs_of, rebuilt, substitute, topological
+from gradgen.graph import CONDITIONS, HALF, Graph, Node, inputs_of, rebuilt, substitute, topological
 from gradgen.mpfr import precise
 from gradgen.mpfr_functions import Number, lifted, lowered
 from gradgen.primitives import PRIMITIVES, PRODUCTS
@@ -33,96 +34,178 @@ _MOST_NODES = 150
 _NOTHING = gmpy2.mpfr(0)
 
 
-class _NoSeriesError(Exception):
+class NoSeriesError(Exception):
     """The node has no series at zero."""
 
 
+class Coefficients(Protocol):
+    """What coefficients are asked for beside arithmetic.
+
+    Attributes:
+        terms: how many of a series are carried.
+    """
+
+    terms: int
+
+    def of(self, node: Node) -> Any:
+        """A node in which the variable is not."""
+
+    def is_zero(self, c: Any) -> bool:
+        """Whether a coefficient is none."""
+
+    def sign(self, c: Any) -> int:
+        """1 or -1 for a coefficient that is known to be above or below 0, else 0."""
+
+    def whole(self, c: Any) -> int | None:
+        """The whole number that a coefficient is, if it is one."""
+
+    def total(self, parts: Iterable[Any]) -> Any:
+        """A sum."""
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """A power."""
+
+    def taylor(self, op: str, orders: Sequence[Node], at: Any, count: int) -> Sequence[Any]:
+        """The first coefficients of a function about a number, as many as can be had; before it stand its orders."""
+
+
+class _Numbers:
+    """Numbers of MPFR."""
+
+    terms = TERMS
+
+    def of(self, node: Node) -> Number:
+        if node.number is None:
+            raise NoSeriesError
+        return lifted(evaluated(node, [], {}))
+
+    def is_zero(self, c: Number) -> bool:
+        return bool(abs(c) < _ZERO)
+
+    def sign(self, c: Number) -> int:
+        return int(gmpy2.sign(c))
+
+    def whole(self, c: Number) -> int | None:
+        return int(c) if c.is_integer() else None
+
+    def total(self, parts: Iterable[Number]) -> Number:
+        return gmpy2.fsum([*parts])
+
+    def power(self, base: Number, exponent: Number) -> Number:
+        return base**exponent
+
+    def taylor(self, op: str, orders: Sequence[Node], at: Number, count: int) -> Sequence[Number]:
+        before = tuple(evaluated(order, [], {}) for order in orders)
+        return [*map(lifted, _taylor(op, before, lowered(at), count))]
+
+
+NUMBERS = _Numbers()
+
+
 @dataclass(frozen=True)
-class _Series:
+class Series:
     """v**low * (c[0] + c[1] v + ...), as far as it is known; c[0] is not 0 unless all is."""
 
+    field: Coefficients
     low: int
-    c: tuple[Number, ...]
+    c: tuple[Any, ...]
 
     @staticmethod
-    def of(low: int, coefficients: Sequence[Number]) -> _Series:
+    def of(field: Coefficients, low: int, coefficients: Sequence[Any]) -> Series:
         coefficients = list(coefficients)
-        while coefficients and abs(coefficients[0]) < _ZERO:
+        while coefficients and field.is_zero(coefficients[0]):
             del coefficients[0]
             low += 1
-        return _Series(low, tuple(coefficients))
+        return Series(field, low, tuple(coefficients))
+
+    @staticmethod
+    def steady(field: Coefficients, value: Any, terms: int | None = None) -> Series:
+        """A number."""
+        return Series.of(field, 0, [value, *[0 * value] * ((terms or field.terms) - 1)])
 
     @property
     def end(self) -> int:
         """The first power that is not known."""
         return self.low + len(self.c)
 
-    def __getitem__(self, power: int) -> Number:
-        return self.c[power - self.low] if self.low <= power < self.end else _NOTHING
+    def __getitem__(self, power: int) -> Any:
+        return self.c[power - self.low] if self.low <= power < self.end else self._nothing
 
-    def __add__(self, other: _Series) -> _Series:
+    @property
+    def _nothing(self) -> Any:
+        return self.field.total([])
+
+    def __add__(self, other: Series) -> Series:
         low, end = min(self.low, other.low), min(self.end, other.end)
-        return _Series.of(low, [self[k] + other[k] for k in range(low, end)])
+        return Series.of(self.field, low, [self[k] + other[k] for k in range(low, end)])
 
-    def __mul__(self, other: _Series) -> _Series:
+    def __mul__(self, other: Series) -> Series:
         count = min(len(self.c), len(other.c))
         own = self._terms(count)
-        c = [gmpy2.fsum([a * other.c[k - i] for i, a in own if i <= k]) for k in range(count)]
-        return _Series.of(self.low + other.low, c)
+        c = [self.field.total(a * other.c[k - i] for i, a in own if i <= k) for k in range(count)]
+        return Series.of(self.field, self.low + other.low, c)
 
-    def __sub__(self, other: _Series) -> _Series:
-        return self + other * _steady(-1)
+    def __neg__(self) -> Series:
+        return Series(self.field, self.low, tuple(-a for a in self.c))
 
-    def _terms(self, count: int) -> list[tuple[int, Number]]:
+    def __sub__(self, other: Series) -> Series:
+        return self + -other
+
+    def _terms(self, count: int) -> list[tuple[int, Any]]:
         """The first coefficients that are not 0, each with its place."""
         return [(i, a) for i, a in enumerate(self.c[:count]) if a]
 
-    def power(self, exponent: Number | float) -> _Series:
+    def power(self, exponent: Any) -> Series:
         """By the recurrence of J.C.P. Miller."""
-        exponent = gmpy2.mpfr(exponent)
-        low = self.low * exponent
-        if not self.c or not low.is_integer():
-            raise _NoSeriesError
+        field = self.field
+        low = field.whole(self.low * exponent) if self.low else 0
+        if not self.c or low is None:
+            raise NoSeriesError
         # The root of v**2 is |v|, which has no series.
-        if not exponent.is_integer() and (self.c[0] < 0 or self.low % 2 or low % 2):
-            raise _NoSeriesError
+        if field.whole(exponent) is None and (field.sign(self.c[0]) < 0 or self.low % 2 or low % 2):
+            raise NoSeriesError
         own = self._terms(len(self.c))[1:]
-        c = [self.c[0] ** exponent]
+        c = [field.power(self.c[0], exponent)]
         for k in range(1, len(self.c)):
-            total = gmpy2.fsum([(exponent * i - (k - i)) * a * c[k - i] for i, a in own if i <= k])
+            total = field.total((exponent * i - (k - i)) * a * c[k - i] for i, a in own if i <= k)
             c.append(total / (k * self.c[0]))
-        return _Series.of(int(low), c)
+        return Series.of(field, low, c)
 
-    def through(self, function: Callable[[mpf], mpf]) -> _Series:
-        """function(self), for a function that is analytic at the constant term."""
+    def inverse(self) -> Series:
+        """1/self"""
+        return self.power(self.field.of(_MINUS_ONE))
+
+    def through(self, op: str, *orders: Node) -> Series:
+        """A function of it, of some orders, that is analytic at the constant term."""
         if self.low < 0 or self.end <= 0:
-            raise _NoSeriesError
-        inner = _Series.of(0, [_NOTHING, *(self[k] for k in range(1, self.end))])
-        count = self.end if not inner.c else -(-self.end // max(inner.low, 1))
-        taylor = _taylor(function, lowered(self[0]), count)
-        total = _steady(_NOTHING, self.end)
+            raise NoSeriesError
+        inner = Series.of(self.field, 0, [self._nothing, *(self[k] for k in range(1, self.end))])
+        step = max(inner.low, 1)
+        count = self.end if not inner.c else -(-self.end // step)
+        taylor = self.field.taylor(op, orders, self[0], count)
+        end = self.end if len(taylor) == count else len(taylor) * step
+        total = Series.steady(self.field, self._nothing, end)
         for coefficient in reversed(taylor):
-            total = inner * total + _steady(lifted(coefficient), self.end)
+            total = inner * total + Series.steady(self.field, coefficient, end)
         return total
 
 
-def _steady(value: Number | int, terms: int = TERMS) -> _Series:
-    return _Series.of(0, [gmpy2.mpfr(value), *[_NOTHING] * (terms - 1)])
+_MINUS_ONE, _RIGHT_ANGLE = map(Graph().const, (-1, sympy.pi / 2))
 
 
 @lru_cache(maxsize=256)
-def _taylor(function: Callable[[mpf], mpf], at: mpf, count: int) -> tuple[mpf, ...]:
+def _taylor(op: str, before: tuple[mpf, ...], at: mpf, count: int) -> tuple[mpf, ...]:
     """The coefficients of the polynomial through equidistant points so close that it is the Taylor polynomial."""
-    points = count + _GUARD
+    points, function = count + _GUARD, PRIMITIVES[op].mpmath
     step = mpf(2) ** -_STEP
     with mpmath.workprec(mpmath.mp.prec + _STEP * points + points):
         nodes = [step * (k - points // 2) for k in range(points)]
         try:
-            table = [function(at + node) for node in nodes]
+            table = [function(*before, at + node) for node in nodes]
         except (ValueError, ZeroDivisionError, OverflowError, NoConvergence) as error:
-            raise _NoSeriesError from error
+            raise NoSeriesError from error
         if not all(isinstance(value, mpf) and mpmath.isfinite(value) for value in table):
-            raise _NoSeriesError
+            raise NoSeriesError
         with precise():
             polynomial = through([*map(lifted, nodes)], [*map(lifted, table)])
             return tuple(map(lowered, polynomial[:count]))
@@ -174,22 +257,40 @@ def coefficients(root: Node, variable: Node) -> tuple[int, list[mpf]] | None:
     That is the series of root * variable**order, as far as it is known; None where there is none, or so many of its
     first terms are 0 that it is nothing near zero.
     """
-    if len(topological([root], stop={variable})) > _MOST_NODES:
-        return None
     with mpmath.workdps(_DIGITS), precise():
-        known: dict[Node, _Series] = {}
-        try:
-            root = _as_taken(root, variable)
-            for node in topological([root], stop={variable}):
-                if node.op not in CONDITIONS:
-                    known[node] = _expanded(node, known, variable)
-        except _NoSeriesError:
-            return None
-        series = known[root]
-        if series.low > TERMS or not all(map(gmpy2.is_finite, series.c)):
+        series = expanded(root, variable, NUMBERS)
+        if series is None or not all(map(gmpy2.is_finite, series.c)):
             return None
         pole = max(0, -series.low) if series.c else 0
         return pole, [lowered(series[k]) for k in range(-pole, series.end)]
+
+
+def expanded(root: Node, variable: Node, field: Coefficients) -> Series | None:
+    """A node as a series in another one, with some kind of coefficients; None where it has none.
+
+    Nor where so many of the first terms are 0 that it is nothing near zero.
+    """
+    if len(topological([root], stop={variable})) > _MOST_NODES:
+        return None
+    try:
+        with mpmath.workdps(_DIGITS), precise():
+            found = _along(_as_taken(root, variable), variable, field)
+    except NoSeriesError:
+        return None
+    return None if found.low > field.terms else found
+
+
+def _along(root: Node, variable: Node, field: Coefficients) -> Series:
+    known: dict[Node, Series] = {}
+    fixed: set[Node] = set()  # in which the variable is not
+    for node in topological([root], stop={variable}):
+        if node is not variable and fixed.issuperset(node.args):
+            fixed.add(node)
+        elif node.op not in CONDITIONS:
+            for arg in fixed.intersection(node.args):
+                known[arg] = Series.steady(field, field.of(arg))
+            known[node] = _expanded(node, known, variable, field)
+    return Series.steady(field, field.of(root)) if root in fixed else known[root]
 
 
 def is_removable(root: Node, variable: Node) -> bool:
@@ -198,62 +299,64 @@ def is_removable(root: Node, variable: Node) -> bool:
     return found is not None and found[0] == 0
 
 
-def _expanded(node: Node, known: dict[Node, _Series], variable: Node) -> _Series:
+def _expanded(node: Node, known: dict[Node, Series], variable: Node, field: Coefficients) -> Series:
     if node is variable:
-        return _Series(1, (gmpy2.mpfr(1), *[_NOTHING] * (TERMS - 1)))
-    if node.number is not None:
-        return _steady(lifted(evaluated(node, [], {})))
+        one = field.of(node.graph.const(1))
+        return Series(field, 1, (one, *[0 * one] * (field.terms - 1)))
     args = [known.get(arg) for arg in node.args]
     if node.op == "add":
         return args[0] + args[1]  # type: ignore[operator]
     if node.op == "mul":
         return args[0] * args[1]  # type: ignore[operator]
-    if node.op == "pow" and node.args[1].number is not None:
-        return args[0].power(lifted(evaluated(node.args[1], [], {})))  # type: ignore[union-attr]
+    if node.op == "pow" and variable.value not in inputs_of([node.args[1]]):
+        return args[0].power(field.of(node.args[1]))  # type: ignore[union-attr]
     if node.op == "unit":
-        return args[0] * args[1].power(-1)  # type: ignore[operator, union-attr]
+        return args[0] * args[1].inverse()  # type: ignore[operator, union-attr]
     if node.op == "hypot":
-        return (args[0] * args[0] + args[1] * args[1]).power(0.5)  # type: ignore[operator]
-    if node.op == "abs" and args[0].low % 2 == 0 and args[0].c:  # type: ignore[union-attr]
-        return args[0] if args[0].c[0] > 0 else args[0] * _steady(-1)  # type: ignore
+        square: Series = args[0] * args[0] + args[1] * args[1]  # type: ignore[operator]
+        return square.power(field.of(node.graph.const(HALF)))
+    if node.op == "abs" and args[0].c and field.sign(args[0].c[0]) and args[0].low % 2 == 0:  # type: ignore[union-attr]
+        return args[0] if field.sign(args[0].c[0]) > 0 else -args[0]  # type: ignore
     if node.op in _OF_TWO:
         return _OF_TWO[node.op](*args)
     row = PRIMITIVES.get(node.op)
     if row is None or node.op in _NOT_ANALYTIC:
-        raise _NoSeriesError
+        raise NoSeriesError
     if node.op == "csch":
-        return args[0].through(mpmath.sinh).power(-1)  # type: ignore[union-attr]
-    if row.constant_operands == 1 and len(args) == 2:
-        return args[1].through(partial(row.mpmath, evaluated(node.args[0], [], {})))  # type: ignore[union-attr]
-    if len(args) != 1:
-        raise _NoSeriesError
-    return args[0].through(row.mpmath)  # type: ignore[union-attr]
+        return args[0].through("sinh").inverse()  # type: ignore[union-attr]
+    if len(args) != 1 + row.constant_operands:
+        raise NoSeriesError
+    return args[-1].through(node.op, *node.args[:-1])  # type: ignore[union-attr]
 
 
-def _angle(y: _Series, x: _Series) -> _Series:
+def _angle(y: Series, x: Series) -> Series:
     """atan2(y, x), where that is analytic: not for y = 0 where x is not positive."""
-    if x.low == 0 and x[0] > 0:
-        return (y * x.power(-1)).through(mpmath.atan)
-    if y.low or not y.c:
-        raise _NoSeriesError
-    right = gmpy2.const_pi() / 2
-    return _steady(right if y[0] > 0 else -right) - (x * y.power(-1)).through(mpmath.atan)
+    if x.low == 0 and x.field.sign(x[0]) > 0:
+        return (y * x.inverse()).through("atan")
+    side = y.field.sign(y[0]) if y.low == 0 else 0
+    if not side:
+        raise NoSeriesError
+    return Series.steady(y.field, side * y.field.of(_RIGHT_ANGLE)) - (x * y.inverse()).through("atan")
 
 
-def _product(function: Callable[[mpf], mpf], r: _Series, t: _Series) -> _Series:
-    return r * t.through(function)
+def _product(op: str, r: Series, t: Series) -> Series:
+    return r * t.through(op)
+
+
+def _one(like: Series) -> Series:
+    return Series.steady(like.field, -like.field.of(_MINUS_ONE))
 
 
 # Functions of two series; expm1(k*x)/k, log1p(k*x)/k and their derivatives by k among them
-_OF_TWO: dict[str, Callable[..., _Series]] = {
-    "logaddexp": lambda a, b: b + (a - b).through(PRIMITIVES["softplus"].mpmath),
-    "exprel": lambda k, x: (k * x).through(mpmath.expm1) * k.power(-1),
-    "dexprel": lambda k, x: ((k * x).through(mpmath.exp) * k * x - (k * x).through(mpmath.expm1)) * k.power(-2),
-    "logrel": lambda k, x: (k * x).through(mpmath.log1p) * k.power(-1),
-    "dlogrel": lambda k, x: ((k * x + _steady(1)).power(-1) * k * x - (k * x).through(mpmath.log1p)) * k.power(-2),
+_OF_TWO: dict[str, Callable[..., Series]] = {
+    "logaddexp": lambda a, b: b + (a - b).through("softplus"),
+    "exprel": lambda k, x: (k * x).through("expm1") * k.inverse(),
+    "dexprel": lambda k, x: ((k * x).through("exp") * k * x - (k * x).through("expm1")) * (k * k).inverse(),
+    "logrel": lambda k, x: (k * x).through("log1p") * k.inverse(),
+    "dlogrel": lambda k, x: ((k * x + _one(k)).inverse() * k * x - (k * x).through("log1p")) * (k * k).inverse(),
     "atan2": _angle,
     **dict.fromkeys(("damp", "xmul"), operator.mul),
-    **{name: partial(_product, PRIMITIVES[of].mpmath) for name, of in PRODUCTS.items()},
+    **{name: partial(_product, of) for name, of in PRODUCTS.items()},
 }
 _NOT_ANALYTIC = frozenset({"abs", "sign", "floor", "ceil", "cbrt", "not", "given", "rest"})
 
@@ -275,10 +378,10 @@ def _is_met(condition: Node, variable: Node) -> bool:
     point = graph.input("series variable")
     (condition,) = substitute([condition], {variable: point})
     if inputs_of([condition]) != [point.value]:
-        raise _NoSeriesError
+        raise NoSeriesError
     found = {_holds(condition, {str(point.value): side * _BESIDE}) for side in (1, -1)}
     if len(found) != 1:
-        raise _NoSeriesError
+        raise NoSeriesError
     return found.pop()
 
 
@@ -290,19 +393,28 @@ def polynomial(found: Sequence[mpf], variable: Node, reach: float, digits: int) 
     """The shortest polynomial that is the series to so many binary digits for |variable| < reach; None if too few
     terms are known.
     """
-    sizes = [float(abs(c) * mpf(reach) ** k) for k, c in enumerate(found)]
-    lead = next((size for size in sizes if size), None)
+    count = terms_needed([abs(c) for c in found], reach, digits)
+    return None if count is None else horner([constant(c, variable) for c in found[:count]], variable)
+
+
+def terms_needed(sizes: Sequence[mpf], reach: float, digits: int) -> int | None:
+    """How many terms of a series with coefficients of these sizes are it to so many binary digits for |v| < reach.
+
+    None if too few are known.
+    """
+    at_end = [float(size * mpf(reach) ** k) for k, size in enumerate(sizes)]
+    lead = next((size for size in at_end if size), None)
     if lead is None or not math.isfinite(lead):
         return None
-    count = next((n for n in range(1, len(found) - 4) if sum(sizes[n:]) <= lead * 2.0**-digits), None)
-    return None if count is None else _horner(found[:count], variable)
+    return next((n for n in range(1, len(at_end) - 4) if sum(at_end[n:]) <= lead * 2.0**-digits), None)
 
 
-def _horner(found: Sequence[mpf], variable: Node) -> Node:
-    low = next(k for k, c in enumerate(found) if c)
-    step = 1 if any(found[low + 1 :: 2]) else 2
-    first, *rest = [constant(c, variable) for c in reversed(found[low::step])]
-    return variable**low * reduce(lambda total, number: number + variable**step * total, rest, first)
+def horner(found: Sequence[Node], variable: Node) -> Node:
+    """The polynomial with these coefficients, not all of them 0, of the powers of a variable."""
+    low = next(k for k, c in enumerate(found) if not c.is_number(0))
+    step = 2 if all(c.is_number(0) for c in found[low + 1 :: 2]) else 1
+    first, *rest = reversed(found[low::step])
+    return variable**low * reduce(lambda total, c: c + variable**step * total, rest, first)
 
 
 def constant(value: mpf, variable: Node) -> Node:

@@ -8,7 +8,7 @@ from functools import reduce
 
 from gradgen import hyperbolic, variables
 from gradgen.compensate import marked
-from gradgen.expansion import Expansion, Expansions, Meeting
+from gradgen.expansion import Expansion, Expansions, Formal, Meeting
 from gradgen.graph import Node, inputs_of
 from gradgen.patches import Patch, Patches
 from gradgen.printers.base import Printer
@@ -28,18 +28,19 @@ class Singularities:
     Args:
         standing: how those stand.
         subproblems: their subproblems.
+        divides: whether quotients of series are looked at, too.
 
     Attributes:
         unpatched: for results that were mended though their error may be one of rounding alone the form before, with
             notes on it.
     """
 
-    def __init__(self, standing: Standing, subproblems: Subproblems) -> None:
+    def __init__(self, standing: Standing, subproblems: Subproblems, divides: bool) -> None:
         self.unpatched: dict[Node, tuple[Node, list[Note]]] = {}
         self._standing = standing
         self._subproblems = subproblems
         self._patches = Patches(standing.references)
-        self._expansions = Expansions(standing.tensors, standing.poles)
+        self._expansions = Expansions(standing.tensors, standing.poles, divides)
         self._looked_at: LookedAt = []  # for the result that is mended
 
     def mend(self, node: Node, looked_at: LookedAt) -> None:
@@ -143,6 +144,8 @@ class Singularities:
         is_gone = has_pole and not pole and is_removed
         if not is_gone and rank(best.quality) >= rank(quality):
             return None
+        if isinstance(expansion, Formal) and self._has_filling(node, best.quality):
+            return None
         kept = standing.kept(node, best.form) if len(standing.tensors) > 1 else best.form
         form = kept or best.form
         if (kept is None and not is_gone) or reads_more(form, node):
@@ -183,11 +186,21 @@ class Singularities:
 
     def _fill(self, node: Node) -> None:
         """Of the forms that were looked at take the best that is a number where the one so far is 0/0, if one is."""
+        for quality, form, how in self._fillings(node):
+            self._fill_with(node, form, quality, how)
+            return
+
+    def _fillings(self, node: Node) -> Iterator[tuple[Quality, Node, str]]:
+        """Of the forms that were looked at those that are numbers where the one so far is 0/0, the best first."""
         poles = self._standing.inputs_with_poles(self._standing.forms[node])
         for quality, form, how in sorted(self._looked_at if poles else (), key=lambda one: rank(one[0])):
             if not self._standing.inputs_with_poles(form, poles):
-                self._fill_with(node, form, quality, how)
-                return
+                yield quality, form, how
+
+    def _has_filling(self, node: Node, quality: Quality) -> bool:
+        """Whether a form that was looked at is a number where the one so far is 0/0, and no farther off than this."""
+        best = next(self._fillings(node), None)
+        return best is not None and rank(best[0]) <= rank(quality)
 
     def _fill_by_terms(self, node: Node) -> None:
         """Where a form is 0/0 take the sum of its terms, each in the form that is best for it by itself.

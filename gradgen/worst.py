@@ -25,6 +25,7 @@ class Worst:
         lost: at which share it is infinite, so that the result is no number or overflows, though neither inputs nor
             what the result should be are extreme.
         ordinary: the worst error where neither inputs nor result are extreme.
+        finite: the same of those that are finite.
         sides: the worst errors where the first input is negative, and where it is not.
         at_defaults: the worst error where hyper-parameters have their defaults.
         normal: the worst error where the result is no subnormal number.
@@ -38,6 +39,7 @@ class Worst:
     sides: tuple[float, float] = (0.0, 0.0)
     at_defaults: float = 0.0
     normal: float = 0.0
+    finite: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -68,9 +70,11 @@ class Worst:
             float(errors[which].max(initial=0.0))
             for which in (where["ordinary"], ~where["above"], where["above"], where["at_defaults"], where["normal"])
         )
+        finite = float(errors[where["ordinary"] & np.isfinite(errors)].max(initial=0.0))
         is_lost = np.isinf(shown) & where["ordinary"][:counted]
         often, lost = (float(large.sum()) / max(counted, 1) for large in (shown > _OFTEN, is_lost))
-        return Worst(float(errors[place]), at(place), often, lost, ordinary, (below, above), at_defaults, normal)
+        sides = below, above
+        return Worst(float(errors[place]), at(place), often, lost, ordinary, sides, at_defaults, normal, finite)
 
     def including(self, other: Worst) -> Worst:
         """With errors that were seen elsewhere."""
@@ -84,4 +88,5 @@ class Worst:
             (max(self.sides[0], other.sides[0]), max(self.sides[1], other.sides[1])),
             max(self.at_defaults, other.at_defaults),
             max(self.normal, other.normal),
+            max(self.finite, other.finite),
         )

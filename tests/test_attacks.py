@@ -605,6 +605,8 @@ def test_the_second_derivative_of_a_power_at_zero(k: float, expected: float, tmp
         ("x, k: float = 3.0", "x*(1 + x)**k/((1 + x)**k - 1)", (0.0,), (1 / 3, 2 / 3)),
         ("x, k: float = 3.0", "(exp(k*x) - 1)/(exp(x) - 1)", (0.0,), (3.0, 3.0)),
         ("x, k: float = 3.0", "((1 + x)**k - 1)/(exp(x) - 1)", (0.0,), (3.0, 1.5)),
+        ("x, k: float = 3.0", "(1 - exp(-k*x**3))/x**3", (0.0,), (3.0, 0.0)),
+        ("x, k: float = 3.0", "k*atan(sqrt(x - 1)/k) - atan(sqrt(x - 1))", (1.0,), (0.0, 0.0)),  # Prandtl and Meyer
         ("v, w", "2*atan2(v, w)/v", (0.0, 2.0), (1.0, 0.0, -0.5)),
         ("v, w", "2*atan2(v, w)/v", (1e-6, 2.0), (1.0, -1.6666666666665e-7, -0.5)),
         ("w, x, y", "2*x*atan2(sqrt(x**2 + y**2), w)/sqrt(x**2 + y**2)", (2.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
@@ -688,8 +690,13 @@ def test_removable_points_at_the_ends_of_domains(
             "(atan(x) + k*atan(x)**3 + l*atan(x)**5)/x",
             [(7.6e-4,), (3e-4,), (2.0,)],
         ),
+        # Series whose coefficients are functions of hyper-parameters
+        ("r, n: float = 30.0", "(1 - (1 + r)**(-n))/r", [(3.6e-3,), (1e-9,), (-0.2,)]),
+        ("r, a: float = 0.39", "(1 - exp(-a*r**3))/r**3", [(0.1,), (1e-3,), (0.4,)]),
+        ("x, a: float = 1.3, b: float = 0.6", "(cos(a*x) - cos(b*x))/x**2", [(7.5e-8,), (0.01,), (2.0,)]),
+        ("x, a: float = 1.3, b: float = 0.6", "log((1 + a*x**2)/(1 + b*x**2))/x**2", [(0.0144,), (1e-6,), (0.5,)]),
         # SABR's smile, where the root and the rest of the sum nearly cancel
-        ("x, r: float = -0.3", "x/log((sqrt(1 - 2*r*x + x**2) + x - r)/(1 - r))", [(-1e17,), (-30.0,), (1e9,)]),
+        ("x, r: float = -0.3", "x/log((sqrt(1 - 2*r*x + x**2) + x - r)/(1 - r))", [(-1e17,), (1.4849e-5,), (1e9,)]),
     ],
 )
 def test_value_and_gradient_at_some_points(
@@ -711,6 +718,21 @@ def test_value_and_gradient_at_some_points(
                 off = error(values[k].item(), exact[quantity], dtype)
                 assert off is not None
                 assert off <= 4, (path, quantity, row, values[k].item())
+
+
+@pytest.mark.slow
+def test_a_series_about_a_place_that_hangs_on_a_hyper_parameter(tmp_path: Path) -> None:
+    """A raised cosine about 1/(2*b), where two terms of a series were taken up to where they are 2e-3 off."""
+    module, _ = build("@op\ndef f(t, b: float = 0.35):\n    return sinc(pi*t)*cos(pi*b*t)/(1 - (2*b*t)**2)\n", tmp_path)
+    for path, dtype in itertools.product(("cpu", "torch"), (torch.float32, torch.float64)):
+        t = torch.tensor([1.4066, 1.42, 1.43, 1.45, 10 / 7], dtype=dtype)
+        with module.rt.force_path("torch") if path == "torch" else module.rt.record_paths():
+            found = module.f(t).tolist()
+        for at, value in zip(t.tolist(), found, strict=True):
+            with mpmath.workdps(60):
+                x, b = mpmath.mpf(at), mpmath.mpf(0.35)
+                exact = mpmath.sincpi(x) * mpmath.cospi(b * x) / (1 - (2 * b * x) ** 2)
+                assert abs(value - exact) <= 4 * torch.finfo(dtype).eps * abs(exact), (path, dtype, at)
 
 
 @pytest.mark.thorough
