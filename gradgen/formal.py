@@ -65,6 +65,8 @@ class _HyperParameters:
             args = [values[arg] for arg in below.args]
             exponent = below.args[1].number if below.op == "pow" else None
             if below.number is not None:
+                if not below.number.is_finite:
+                    raise NoSeriesError
                 share, number = below.number.as_coeff_Mul()
                 values[below] = self._rational(share) * (1 if number == 1 else self._symbol(self._graph.const(number)))
             elif below.op in ("add", "mul"):
